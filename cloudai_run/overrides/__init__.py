@@ -1,0 +1,1 @@
+"""Overrides on the command line: parsed, checked against the schema, applied to a config tree."""

@@ -1,0 +1,1 @@
+"""What to run: short factories that return a `run.Partial`, one module a workload."""

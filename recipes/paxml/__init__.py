@@ -1,0 +1,1 @@
+"""PAXML workloads (GPT, Grok, Nemotron) as script-task recipes."""
