@@ -1,4 +1,4 @@
-"""The error that stands for a mistake of the user's."""
+"""The errors that end a command with a message and no traceback."""
 
 
 class UserError(ValueError):
@@ -6,3 +6,7 @@ class UserError(ValueError):
 
     The command line prints it after `error: ` on stderr and exits with 2.
     """
+
+
+class RunFailed(Exception):
+    """A run, a report or a gate failed though nobody made a mistake in the command; exit code 1."""
