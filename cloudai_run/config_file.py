@@ -14,7 +14,10 @@ from cloudai_run.recipes.suggest import did_you_mean
 FILE_NAME = "cloudai-run.toml"
 KINDS = ("local", "slurm")
 # Executors that need no entry in a file: every field keeps its default.
-BUILT_IN = {"local": "this machine", "slurm": "the Slurm cluster of this machine, fields by run.executor.NAME="}
+BUILT_IN = {
+    "local": "this machine",
+    "slurm": "the Slurm cluster of this machine, fields by run.executor.NAME=",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class ExecutorSpec:
         """Returns one line for `cloudai-run list`."""
         if self.source == "built in":
             return BUILT_IN[self.name]
-        shown = ", ".join(f"{key}={value}" for key, value in self.fields.items() if not isinstance(value, dict))
+        shown = ", ".join(
+            f"{key}={value}" for key, value in self.fields.items() if not isinstance(value, dict)
+        )
         return f"{self.kind}: {shown}" if shown else self.kind
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cloudai_run.errors import UserError
-from cloudai_run.record import RECORD_FILE
 from cloudai_run.recipes.suggest import did_you_mean
+from cloudai_run.record import RECORD_FILE
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ def find_run(name: str, home: Path | None = None) -> RunFolder:
     runs = all_runs(home)
     if not runs:
         where = (home or nemorun_home()) / "experiments"
-        raise UserError(f"there are no runs yet in {where}\n  start one: cloudai-run pretrain --factory llama3_8b")
+        raise UserError(
+            f"there are no runs yet in {where}\n  start one: cloudai-run pretrain --factory llama3_8b"
+        )
     if name == "latest":
         return runs[-1]
     hits = [run for run in runs if run.run_id == name] or [run for run in runs if run.run_id.startswith(name)]
