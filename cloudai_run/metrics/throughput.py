@@ -168,7 +168,7 @@ def check_framework_tflops(
 
     A framework that prints 0 (Megatron-Bridge 25.11 does for hybrid models) has no number: 0 is not known.
     """
-    known = {convention: value for convention in CONVENTIONS if (value := ours.get(convention))}
+    known: dict[Convention, float] = {c: value for c in CONVENTIONS if (value := ours.get(c))}
     if not framework_tflops_per_gpu or DEFAULT_CONVENTION not in known:
         return None
     off = {convention: framework_tflops_per_gpu / value - 1 for convention, value in known.items()}
