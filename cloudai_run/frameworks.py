@@ -1,0 +1,94 @@
+"""What the launcher needs of a framework: one small adapter each for NeMo and PAXML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from cloudai_run.errors import UserError
+from cloudai_run.overrides.schema import SchemaLike, Tree
+from cloudai_run.recipes import catalogue
+from cloudai_run.recipes.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from nemo_run import Partial
+
+Config = dict[str, Tree]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many nodes, and ranks on each, a configuration is for."""
+
+    num_nodes: int
+    num_gpus_per_node: int
+
+
+class RuleViolation(Protocol):
+    """A rule of the model that a configuration breaks."""
+
+    @property
+    def rule(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class Framework(Protocol):
+    """A recipe of one framework, seen by the launcher."""
+
+    name: str
+    recipe: str
+    schema: SchemaLike
+    versions: Mapping[str, str]
+
+    def recipe_tree(self) -> Config:
+        """Returns the recipe's own configuration."""
+        ...
+
+    def layout_of(self, tree: Config) -> Layout:
+        """Returns the layout that a configuration asks for itself."""
+        ...
+
+    def with_layout(self, tree: Config, layout: Layout) -> Config:
+        """Returns the configuration for that layout."""
+        ...
+
+    def violations(self, tree: Config, layout: Layout) -> Sequence[RuleViolation]:
+        """Returns the rules that a configuration breaks in that layout."""
+        ...
+
+    def smoke(self, tree: Config, layout: Layout) -> tuple[Config, list[str]]:
+        """Returns the configuration shrunk for a CPU, and what of the user's could not be kept."""
+        ...
+
+    def partial(self, tree: Config) -> Partial:
+        """Returns the fiddle graph of a configuration."""
+        ...
+
+    def facts(self, tree: Config) -> dict[str, Tree]:
+        """Returns what the run's record holds of a configuration: batch, sequence, model shape, precision."""
+        ...
+
+
+def framework_of(recipe: str) -> Framework:
+    """Returns the adapter for a recipe.
+
+    Raises:
+        UserError: there is no such recipe; names the nearest.
+    """
+    entry = catalogue.RECIPES.get(recipe)
+    if entry is None:
+        near = did_you_mean(recipe, catalogue.RECIPES)
+        raise UserError(
+            f"there is no recipe {recipe!r}\n"
+            + (f"  did you mean {', '.join(near)}?\n" if near else "")
+            + "  all of them: cloudai-run list"
+        )
+    if entry.framework == "paxml":
+        from cloudai_run.paxml_framework import PaxmlFramework
+
+        return PaxmlFramework(recipe)
+    from cloudai_run.nemo_framework import NemoFramework
+
+    return NemoFramework(recipe)
