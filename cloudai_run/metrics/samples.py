@@ -173,17 +173,19 @@ class ParsedLog:
     """Everything that was read from the logs of one stage.
 
     Attributes:
-        format: which parser read it.
+        format: which parser read it; None where no step line of any format was found, only known failures.
         stage: name of the stage, None for logs that were given as files.
         steps: the steps that stand (the last attempt wins), sorted by rank, then step.
         ranks: one entry for each rank that printed a step or was named by a file or label.
         tables: nccl-tests results; empty for training logs.
-        ended: the format's end marker was seen (on every rank, for formats where each rank prints it).
+        ended: the format's end marker was seen (on every rank, for formats where each rank prints it), or the
+            last step of all was; None if the format has no end marker and the number of steps is unknown.
         max_steps: number of steps the log says it was to do; None if it does not say.
         restarts: how often a process started again (steps repeated).
         superseded: how many step lines a later attempt replaced.
-        checkpoint_steps: numbers of the steps during or right after which a checkpoint was written.
-        validation_steps: numbers of the steps during or right after which a validation ran.
+        checkpoint_steps: numbers of the steps right after which a checkpoint was written.
+        validation_steps: numbers of the steps right after which a validation ran.
+        profiled_steps: first and last step that the log says were profiled, None if it does not say.
         failures: known error texts, in the order of the log.
         problems: what was not understood or dropped, by kind.
         notes: one sentence each on what a reader must know ("step numbers are ordinals: ...").
@@ -191,18 +193,19 @@ class ParsedLog:
         lines_used: how many lines gave a step or a table row.
     """
 
-    format: FormatName
+    format: FormatName | None
     stage: str | None
     sources: tuple[str, ...]
     steps: tuple[Step, ...] = ()
     ranks: tuple[RankLog, ...] = ()
     tables: tuple[BusTable, ...] = ()
-    ended: bool = False
+    ended: bool | None = False
     max_steps: int | None = None
     restarts: int = 0
     superseded: int = 0
     checkpoint_steps: frozenset[int] = frozenset()
     validation_steps: frozenset[int] = frozenset()
+    profiled_steps: tuple[int, int] | None = None
     failures: tuple[Failure, ...] = ()
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,0 +1,103 @@
+"""Lines that are no steps but tell how a run went: errors, checkpoints, validations, end markers.
+
+They are looked for in the first and the last part of a source only: each further marker costs a pass over the
+bytes, and what matters here stands near the start (set-up errors, the first checkpoints) or the end.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from cloudai_run.metrics.failures import FAILURE_MARKERS, failure_of
+from cloudai_run.metrics.formats.base import Line, without_ansi
+from cloudai_run.metrics.labels import label_of
+from cloudai_run.metrics.reader import Chunk, chunks, lines_with
+
+HEAD_BYTES = 16 << 20
+TAIL_BYTES = 8 << 20
+
+EventKind = Literal["failure", "checkpoint", "validation", "end", "max_steps", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One such line.
+
+    Attributes:
+        number: the step, rank or count that the line holds, None if it holds none.
+        failure: key into `FAILURES` for failures.
+        thread: the absl thread id of the line, which tells processes apart in a mixed log.
+    """
+
+    kind: EventKind
+    offset: int
+    line: int | None
+    text: str
+    rank: int | None
+    number: int | None = None
+    failure: str = ""
+    thread: str = ""
+
+
+_OTHER_MARKERS = (
+    *(b"heckpoint", b"alidation", b"Starting eval_step", b"eval metrics after", b"stopped: `max_"),
+    *(b"Elapsed time for <_main>", b"num_train_steps :", b"'max_steps' (", b"JAX process: "),
+    *(b"training is done", b"exiting program at iteration"),
+)
+MARKERS = FAILURE_MARKERS + _OTHER_MARKERS
+
+_ABSL = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+(\d+) ")
+
+_OTHERS: tuple[tuple[EventKind, re.Pattern[str]], ...] = (
+    # Megatron's and MaxText's own lines hold the step's number: their parsers read them.
+    ("checkpoint", re.compile(r"Scheduled async checkpoint save|Global Checkpoint Save :")),
+    ("checkpoint", re.compile(r"Saving checkpoint (?:at step|for final)|Saved checkpoint")),
+    ("validation", re.compile(r"Validation: iteration 1/")),
+    ("validation", re.compile(r"Starting eval_step\(\)|eval metrics after step: (\d+)")),
+    ("end", re.compile(r"`Trainer\.fit` stopped: `max_(?:steps|epochs)=(\d+)` reached")),
+    ("end", re.compile(r"E2E time: Elapsed time for <_main>|after training is done")),
+    ("end", re.compile(r"exiting program at iteration\s+(\d+)")),
+    ("max_steps", re.compile(r"train\.num_train_steps : (\d+)|Trainer's 'max_steps' \((\d+)\)")),
+    ("process", re.compile(r"JAX process: (\d+) / \d+")),
+)
+
+
+def event_of(line: Line) -> Event | None:
+    """Returns what the line tells, None if nothing that is known."""
+    text = without_ansi(line.text)
+    label = label_of(text)
+    absl = _ABSL.search(text)
+    thread = absl[1] if absl else ""
+    short = text.strip()[:300]
+    for kind, pattern in _OTHERS:
+        if match := pattern.search(text):
+            digits = next((group for group in match.groups() if group), None)
+            number = int(digits) if digits and len(digits) < 16 else None
+            return Event(kind, line.offset, line.line, short, label.rank, number, thread=thread)
+    name = failure_of(text)
+    if name is None:
+        return None
+    return Event("failure", line.offset, line.line, short, label.rank, failure=name, thread=thread)
+
+
+def events_in(chunk: Chunk) -> Iterator[Event]:
+    """Yields the chunk's events in order."""
+    for line in lines_with(chunk, MARKERS):
+        if (event := event_of(line)) is not None:
+            yield event
+
+
+def tail_events(stream: io.RawIOBase, size: int, searched: int) -> list[Event]:
+    """Returns the events in the last part of a seekable source whose first `searched` bytes are done."""
+    start = max(searched, size - TAIL_BYTES)
+    if start >= size:
+        return []
+    stream.seek(start)
+    found: list[Event] = []
+    for chunk in chunks(stream, lines_before=None, offset=start):
+        found.extend(events_in(chunk))
+    return found
