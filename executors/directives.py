@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.nodelist import expand_nodelist
-from cloudai_run.executors.slurm_options import Option, check_options
+from cloudai_run.executors.slurm_options import Option, check_options, names
 
 _TIME = re.compile(
     r"(?P<m>\d+)(?::(?P<m_s>\d+))?"
@@ -16,6 +16,10 @@ _TIME = re.compile(
     r"|(?P<d>\d+)-(?P<d_h>\d+)(?::(?P<d_m>\d+)(?::(?P<d_s>\d+))?)?"
 )
 _UNLIMITED = ("UNLIMITED", "INFINITE")
+_FIELDS = names(
+    "account partition qos time ntasks_per_node exclude reservation constraint segment switches gres "
+    "gpus_per_node cpus_per_task mem comment output"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +30,8 @@ class Directives:
         nodes: number of nodes; None takes the length of `nodelist`, or 1.
         ntasks_per_node: ranks a node.
         nodelist: nodes as Slurm writes them, `node[1-4,7]`; exactly these nodes.
-        time: "60", "60:00", "1:00:00", "1-12", "1-12:00", "1-12:00:00" or "UNLIMITED", as Slurm reads them: a bare
-            number is minutes.
+        time: "60", "60:00", "1:00:00", "1-12", "1-12:00", "1-12:00:00" or "UNLIMITED", as Slurm reads them: a
+            bare number is minutes.
         segment: nodes that must lie together in one block (topology/block).
         switches: COUNT[@MAX-WAIT].
         gres: "gpu:8"; at most one of it and `gpus_per_node`; a cluster without GPU accounting gets neither.
@@ -37,7 +41,8 @@ class Directives:
         srun: options for every srun of the job, the container's load included: `{"reservation": "r"}`.
 
     Raises:
-        ExecutorError: for an option that Slurm does not know, a time in no form of Slurm's, or fields in conflict.
+        ExecutorError: for an option that Slurm does not know, a time in no form of Slurm's, or fields in
+            conflict.
     """
 
     nodes: int | None = None
@@ -70,7 +75,7 @@ class Directives:
         self._check_nodes()
         if self.gres is not None and self.gpus_per_node is not None:
             raise ExecutorError(
-                f"gres={self.gres!r} and gpus_per_node={self.gpus_per_node!r} both ask for GPUs: give one of them"
+                f"gres={self.gres!r} and gpus_per_node={self.gpus_per_node!r} both ask for GPUs: give one"
             )
         if self.time is not None:
             time_limit_s(self.time)
@@ -88,7 +93,7 @@ class Directives:
         named = expand_nodelist(self.nodelist)
         if self.nodes is not None and self.nodes != len(named):
             raise ExecutorError(
-                f"nodes={self.nodes} and nodelist={self.nodelist!r}, which names {len(named)} nodes, contradict each other"
+                f"nodes={self.nodes} contradicts nodelist={self.nodelist!r}, which names {len(named)} nodes"
                 "\n  give the list alone: its length is the number of nodes"
             )
         excluded = set(named) & set(expand_nodelist(self.exclude) if self.exclude else ())
@@ -104,12 +109,7 @@ class Directives:
 
     def _fields(self) -> dict[str, Option]:
         flags: dict[str, Option] = {
-            name.replace("_", "-"): getattr(self, name)
-            for name in (
-                "account partition qos time ntasks_per_node exclude reservation constraint segment switches gres "
-                "gpus_per_node cpus_per_task mem comment output"
-            ).split()
-            if getattr(self, name) is not None
+            name.replace("_", "-"): getattr(self, name) for name in _FIELDS if getattr(self, name) is not None
         }
         if self.nodelist is not None:
             flags["nodelist"] = self.nodelist
@@ -120,7 +120,7 @@ class Directives:
         return flags
 
     def options(self) -> dict[str, Option]:
-        """Returns every option of sbatch by its long name, sorted: a node list or a node count, never both."""
+        """Returns every option of sbatch by its long name: a node list or a node count, never both."""
         merged = {**self._fields(), **check_options(self.sbatch, "sbatch", "Directives.sbatch")}
         return dict(sorted(merged.items()))
 

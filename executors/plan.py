@@ -1,17 +1,31 @@
 """What a job does, as data: frozen dataclasses without any shell text.
 
-An executor makes a `Plan`; `render_sbatch` and `render_local` turn it into a script. Every string here is the value
-itself, unquoted: what stands in `argv` or `env` reaches the program byte for byte.
+An executor makes a `Plan`; `render_sbatch` and `render_local` turn it into a script. Every string here is the
+value itself, unquoted: what stands in `argv` or `env` reaches the program byte for byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
-from cloudai_run.executors import checks
+from cloudai_run.executors.container import Container
 from cloudai_run.executors.directives import Directives
+from cloudai_run.executors.environment import exportable
+from cloudai_run.executors.errors import ExecutorError
+from cloudai_run.executors.nsys import Nsys, NsysCapture
+from cloudai_run.executors.slurm_options import Option
+from cloudai_run.executors.stage import Artifact, Gate, Layout, LocalLauncher, Mpi, Stage
+from cloudai_run.executors.words import (
+    NodeVar,
+    Word,
+    check_count,
+    check_env,
+    check_env_name,
+    check_file_name,
+    check_path,
+    check_text,
+)
 
 __all__ = [
     "Allocation",
@@ -25,146 +39,17 @@ __all__ = [
     "NodeVar",
     "Nsys",
     "NsysCapture",
+    "Option",
     "Plan",
     "Secrets",
     "Stage",
     "Word",
 ]
 
-
-@dataclass(frozen=True)
-class NodeVar:
-    """A variable that expands on the rank, such as `NodeVar("SLURM_LOCALID")`.
-
-    A `$` inside a string is never expanded; this marker is the only way to ask for it.
-
-    Raises:
-        ExecutorError: if the name is not one of an environment variable.
-    """
-
-    name: str
-
-    def __post_init__(self) -> None:
-        checks.env_name(self.name, "NodeVar")
-
-
-Word = str | NodeVar | tuple[str | NodeVar, ...]
-"""One argument or value: text, a variable of the rank, or both joined: `("--host_idx=", NodeVar("SLURM_PROCID"))`."""
-
-
-class Layout(str, Enum):
-    """Where a stage's processes run."""
-
-    ALL_RANKS = "all_ranks"
-    ONCE_PER_NODE = "once_per_node"
-    ONCE = "once"
-
-
-class Mpi(str, Enum):
-    """What `srun --mpi=` gets."""
-
-    NONE = "none"
-    PMIX = "pmix"
-    PMI2 = "pmi2"
-
-
-class LocalLauncher(str, Enum):
-    """How a local run starts the processes of an `ALL_RANKS` stage.
-
-    SPAWN: as many processes as ranks, each with Slurm's variables (SLURM_PROCID, SLURM_LOCALID, SLURM_NTASKS ...).
-    TORCHRUN: `torchrun --standalone --nproc-per-node=N --no-python` starts them.
-    SELF: one process without SLURM_NTASKS; the program starts its own ranks.
-    """
-
-    SPAWN = "spawn"
-    TORCHRUN = "torchrun"
-    SELF = "self"
-
-
-class NsysCapture(str, Enum):
-    """API: from cudaProfilerStart to cudaProfilerStop. WHOLE: the program from beginning to end."""
-
-    API = "api"
-    WHOLE = "whole"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nsys:
-    """Wraps the chosen ranks of a stage in `nsys profile`; the report lies at `nsys.report_path(...)`.
-
-    Attributes:
-        ranks: ranks to wrap, counted from 0.
-        options: merged by name over the defaults; the user's wins, None drops a default. Names as nsys writes them,
-            long or short, without dashes: `{"trace": "cuda,nvtx", "s": "cpu"}`.
-        capture: API captures nothing unless the program calls cudaProfilerStart.
-        binary: name or path of nsys where the rank runs.
-    """
-
-    ranks: tuple[int, ...] = (0,)
-    options: Mapping[str, str | None] = field(default_factory=dict)
-    capture: NsysCapture = NsysCapture.API
-    binary: str = "nsys"
-
-    def __post_init__(self) -> None:
-        checks.nsys(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """Text that a stage's output must hold, or the stage has failed although it exited with 0.
-
-    Attributes:
-        text: looked for as it stands, within one line, in stdout and stderr of the stage.
-        every_rank: each rank must have printed it; the ranks that did not are named.
-    """
-
-    text: str
-    every_rank: bool = False
-
-    def __post_init__(self) -> None:
-        checks.gate(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Artifact:
-    """A file that must exist and not be empty after a stage, or the stage has failed.
-
-    Attributes:
-        path: absolute, or relative to the run folder.
-        hint: what to look at if it is missing; one line, shown after the path.
-    """
-
-    path: str
-    hint: str = ""
-
-    def __post_init__(self) -> None:
-        checks.artifact(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Container:
-    """A container image and how stages run in it (pyxis).
-
-    Attributes:
-        image: as pyxis takes it: `nvcr.io#nvidia/nemo:25.04`, or the path of a squashfs file.
-        mounts: `SOURCE:TARGET[:FLAGS]`; the run folder is mounted at its own path besides.
-        workdir: directory inside, absolute; None leaves the image's.
-        writable: None leaves the cluster's setting.
-        mount_home: False keeps packages in the user's home (~/.local) out of the run; None leaves the cluster's.
-        remap_root: None leaves the cluster's setting.
-        save: path of a squashfs file that keeps the state of the container after the last stage in it.
-    """
-
-    image: str
-    mounts: tuple[str, ...] = ()
-    workdir: str | None = None
-    writable: bool | None = None
-    mount_home: bool | None = False
-    remap_root: bool | None = None
-    save: str | None = None
-
-    def __post_init__(self) -> None:
-        checks.container(self)
+# Lightning's SLURMEnvironment takes a job of one of these names for an interactive shell.
+_INTERACTIVE_JOB_NAMES = ("bash", "interactive")
+SET_UP = "set-up"
+"""Name of the step that reads the secrets and runs the user's set-up lines, in the records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,8 +58,9 @@ class Secrets:
 
     Attributes:
         names: variables that every stage gets.
-        path: absolute, outside the run folder. `quoting.secret_file(values)` makes its text.
-        remove: the file was made for this job: the script removes it as soon as no attempt needs it any more.
+        path: absolute, outside the run folder.
+        remove: True: the file was made for this job with `quoting.secret_file(values)`, and the script removes
+            it as soon as no further attempt can need it. False: the user's own file, kept.
     """
 
     names: tuple[str, ...]
@@ -182,58 +68,15 @@ class Secrets:
     remove: bool = True
 
     def __post_init__(self) -> None:
-        checks.secrets(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """One step of a job: a program, and where and how it runs.
-
-    Attributes:
-        name: letters, digits, `.`, `_` and `-`; names its logs and its records.
-        argv: the program and its arguments. Empty if `script` is given.
-        script: text of a script that each process runs as `INTERPRETER -c TEXT`. Empty if `argv` is given.
-        interpreter: what runs `script`.
-        env: added to the plan's; a stage's own wins.
-        layout: ALL_RANKS: every rank; ONCE_PER_NODE: one process a node; ONCE: one process on the first node.
-        mpi: none unless the program calls MPI_Init.
-        container: a key of `Plan.containers`, or None.
-        gate: text that the output must hold.
-        timeout_s: after this many seconds the stage is killed and has failed with exit code 124.
-        expects: files that must be there after it.
-        nsys: ranks to profile.
-        nodes: number of nodes, the first of the allocation; None for all.
-        ntasks_per_node: ranks a node for ALL_RANKS; None for the allocation's.
-        workdir: absolute directory in which the program starts; None leaves the container's, or where the job was submitted.
-        srun: more options for this stage's srun, as in `Directives.srun`.
-        local_launcher: how a local run starts several ranks.
-    """
-
-    name: str
-    argv: tuple[Word, ...] = ()
-    script: str = ""
-    interpreter: str = "bash"
-    env: Mapping[str, Word] = field(default_factory=dict)
-    layout: Layout = Layout.ALL_RANKS
-    mpi: Mpi = Mpi.NONE
-    container: str | None = None
-    gate: Gate | None = None
-    timeout_s: int | None = None
-    expects: tuple[Artifact, ...] = ()
-    nsys: Nsys | None = None
-    nodes: int | None = None
-    ntasks_per_node: int | None = None
-    workdir: str | None = None
-    srun: Mapping[str, str | int | None] = field(default_factory=dict)
-    local_launcher: LocalLauncher = LocalLauncher.SPAWN
-
-    def __post_init__(self) -> None:
-        checks.stage(self)
-
-    @property
-    def command(self) -> tuple[Word, ...]:
-        """The program and its arguments, whether given as `argv` or as `script`."""
-        return self.argv or (self.interpreter, "-c", self.script)
+        for name in self.names:
+            check_env_name(name, "Secrets.names")
+            if not exportable(name):
+                raise ExecutorError(
+                    f"{name} cannot be a secret: the shell, the loader or Slurm sets it itself"
+                )
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ExecutorError(f"Secrets.names is {self.names!r}: name at least one variable, each once")
+        check_path(self.path, "Secrets.path")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,15 +84,16 @@ class Plan:
     """A whole job: stages that run one after the other in one allocation.
 
     Attributes:
-        job_name: for Slurm and in the names of nsys reports. `bash` and `interactive` are refused: Lightning takes a
-            job of that name for an interactive shell, ignores Slurm's variables and hangs.
+        job_name: for Slurm and in the names of nsys reports. `bash` and `interactive` are refused: Lightning
+            takes a job of that name for an interactive shell, ignores Slurm's variables and hangs.
         run_dir: absolute path of the run folder, the same on every node.
         stages: in order; the job stops at the first that fails, with its exit code.
         directives: what is asked of Slurm; a local run takes only the number of tasks from it.
         containers: by name; a stage refers to the name.
         env: environment of every stage.
         secrets: variables that are named and not copied.
-        setup: the user's own shell lines, run before the stages in the job's shell; the first that fails fails the job.
+        setup: the user's own shell lines, run in the job's shell before the stages; the first that fails fails
+            the job. The only shell text of a plan.
         retries: how often Slurm may start the job again after a node failure.
     """
 
@@ -264,11 +108,65 @@ class Plan:
     retries: int = 0
 
     def __post_init__(self) -> None:
-        checks.plan(self)
+        check_file_name(self.job_name, "job_name")
+        if self.job_name in _INTERACTIVE_JOB_NAMES:
+            raise ExecutorError(
+                f"the job cannot be called {self.job_name!r}: Lightning takes a job of that name for an"
+                " interactive shell, ignores Slurm and hangs"
+            )
+        check_path(self.run_dir, "run_dir")
+        check_env(self.env, "Plan.env")
+        check_text(self.setup, "Plan.setup")
+        if "\r" in self.setup:
+            raise ExecutorError("Plan.setup has a carriage return, and sbatch refuses a script that has one")
+        check_count(self.retries, 0, "retries")
+        for name in self.containers:
+            check_file_name(name, "the name of a container")
+        self._check_stages()
+        if self.secrets is not None:
+            self._check_secrets(self.secrets)
 
-    def env_of(self, stage: Stage) -> dict[str, Word]:
-        """Returns the environment that is set for `stage`, without the secrets."""
-        return {**self.env, **stage.env}
+    def _check_stages(self) -> None:
+        names = [stage.name for stage in self.stages]
+        if not names:
+            raise ExecutorError("a plan needs at least one stage")
+        for name in names:
+            if names.count(name) > 1:
+                raise ExecutorError(f"two stages are called {name}: their logs and records would mix")
+            if name in (SET_UP, *(load_stage_name(container) for container in self.containers)):
+                raise ExecutorError(f"a stage cannot be called {name}: the script has a step of that name")
+        for stage in self.stages:
+            self._check_stage(stage)
+
+    def _check_stage(self, stage: Stage) -> None:
+        if stage.container is not None and stage.container not in self.containers:
+            known = ", ".join(sorted(self.containers)) or "none"
+            raise ExecutorError(
+                f"stage {stage.name} names the container {stage.container!r}; the plan's containers: {known}"
+            )
+        nodes, ntasks_per_node = self.directives.num_nodes, self.directives.ntasks_per_node
+        if (stage.nodes or 1) > nodes:
+            raise ExecutorError(f"stage {stage.name} wants {stage.nodes} nodes; the job has {nodes}")
+        if (stage.ntasks_per_node or 1) > ntasks_per_node:
+            raise ExecutorError(
+                f"stage {stage.name} wants {stage.ntasks_per_node} tasks a node; the job has {ntasks_per_node}"
+            )
+
+    def _check_secrets(self, secrets: Secrets) -> None:
+        if f"{secrets.path}/".startswith(f"{self.run_dir.rstrip('/')}/"):
+            raise ExecutorError(
+                f"the secrets' file {secrets.path} lies in the run folder, which others may read"
+            )
+        open_envs = {"Plan.env": self.env, **{f"stage {stage.name}": stage.env for stage in self.stages}}
+        for where, env in open_envs.items():
+            for name in secrets.names:
+                if name in env:
+                    raise ExecutorError(f"{name} is a secret and is also set in the open ({where})")
+
+
+def load_stage_name(container: str) -> str:
+    """Returns the name of the step that loads a container, in the records and logs."""
+    return f"load-{container}"
 
 
 @dataclass(frozen=True, kw_only=True)

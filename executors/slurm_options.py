@@ -1,7 +1,8 @@
 """The long options that sbatch and srun know, so that a misspelt one is refused before the job is submitted.
 
-Source: sbatch(1) and srun(1) of Slurm 22.05 to 24.11, and pyxis's options that no dataclass has a field for. A name that is
-given with its two dashes ("--site-option") is passed on unchecked, for options of a site's plugins or of a later Slurm.
+Source: sbatch(1) and srun(1) of Slurm 22.05 to 24.11, and pyxis's options that no dataclass has a field for. A name
+that is given with its two dashes ("--site-option") is passed on unchecked, for options of a site's plugins or of a
+later Slurm.
 """
 
 from __future__ import annotations
@@ -14,32 +15,41 @@ from cloudai_run.executors.errors import ExecutorError
 Option = str | int | None
 """Value of an option; None (or True) is a bare flag."""
 
-_COMMON = frozenset(
-    """acctg-freq bb bbf chdir cluster-constraint comment constraint contiguous core-spec cores-per-socket cpu-freq
-    cpus-per-gpu cpus-per-task deadline delay-boot distribution error exclude exclusive extra extra-node-info gpu-bind
-    gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input licenses mcs-label mem mem-bind
-    mem-per-cpu mem-per-gpu mincpus network nice no-kill nodelist ntasks-per-core ntasks-per-gpu ntasks-per-socket
-    open-mode overcommit oversubscribe power prefer priority profile propagate quiet reservation resv-ports segment signal
-    sockets-per-node spread-job stepmgr switches thread-spec threads-per-core time tmp tres-bind tres-per-task
-    use-min-nodes verbose wckey""".split()
+
+def names(text: str) -> frozenset[str]:
+    """Returns the words of a text."""
+    return frozenset(text.split())
+
+
+_COMMON = names(
+    "acctg-freq bb bbf chdir cluster-constraint comment constraint contiguous core-spec cores-per-socket "
+    "cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot distribution error exclude exclusive extra "
+    "extra-node-info gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags "
+    "hint input licenses mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill "
+    "nodelist ntasks-per-core ntasks-per-gpu ntasks-per-socket open-mode overcommit oversubscribe power "
+    "prefer priority profile propagate quiet reservation resv-ports segment signal sockets-per-node "
+    "spread-job stepmgr switches thread-spec threads-per-core time tmp tres-bind tres-per-task use-min- "
+    "nodes verbose wckey"
 )
-_SBATCH = _COMMON | frozenset(
-    """batch begin clusters container container-id dependency export-file get-user-env gid hold ignore-pbs
-    kill-on-invalid-dep mail-type mail-user nodefile reboot time-min uid wait-all-nodes""".split()
+_SBATCH = _COMMON | names(
+    "batch begin clusters container container-id dependency export-file get-user-env gid hold ignore-pbs "
+    "kill-on-invalid-dep mail-type mail-user nodefile reboot time-min uid wait-all-nodes"
 )
-_SRUN = _COMMON | frozenset(
-    """accel-bind bcast bcast-exclude compress container-entrypoint container-entrypoint-log container-unshare
-    debugger-test disable-status epilog exact immediate interactive kill-on-bad-exit msg-timeout
-    no-container-entrypoint overlap preserve-env prolog quit-on-interrupt relative send-libs slurmd-debug task-epilog
-    task-prolog tree-width unbuffered wait whole x11""".split()
+_SRUN = _COMMON | names(
+    "accel-bind bcast bcast-exclude compress container-entrypoint container-entrypoint-log container- "
+    "unshare debugger-test disable-status epilog exact immediate interactive kill-on-bad-exit msg-timeout "
+    "no-container-entrypoint overlap preserve-env prolog quit-on-interrupt relative send-libs slurmd- "
+    "debug task-epilog task-prolog tree-width unbuffered wait whole x11"
 )
 _SBATCH_ELSEWHERE = {
     **{
         name.replace("_", "-"): f"Directives has the field {name}"
-        for name in (
-            "account partition qos time nodes ntasks_per_node nodelist exclude reservation constraint segment switches "
-            "gres gpus_per_node cpus_per_task mem exclusive comment output"
-        ).split()
+        for name in sorted(
+            names(
+                "account partition qos time nodes ntasks_per_node nodelist exclude reservation constraint segment "
+                "switches gres gpus_per_node cpus_per_task mem exclusive comment output"
+            )
+        )
     },
     "array": "one job runs one plan; launch one run per variant instead",
     "export": "a list would keep variables from every srun; name them in Plan.env",
@@ -85,14 +95,14 @@ def check_options(options: Mapping[str, Option], command: str, where: str) -> di
         where: the field they stand in, for errors.
 
     Raises:
-        ExecutorError: for a name that `command` does not know, one that has another place, or no usable value.
+        ExecutorError: for a name that `command` does not know or that has another place, and for no usable value.
     """
     checked: dict[str, Option] = {}
     for name, value in options.items():
         spelled = name.removeprefix("--") if name.startswith("--") else _legal(name, command, where)
         if value is False or not isinstance(value, str | int | None):
             raise ExecutorError(
-                f"{where}[{name!r}] is {value!r}: give a string, an integer, or None for a flag without a value"
+                f"{where}[{name!r}] is {value!r}: give a string, an integer, or None for a bare flag"
             )
         if isinstance(value, str) and ("\n" in value or "\0" in value):
             raise ExecutorError(f"{where}[{name!r}] holds a line break or a NUL, which no option can carry")
