@@ -53,7 +53,7 @@ class Container:
 
 
 def container_flags(container: Container) -> dict[str, str | None]:
-    """Returns the options that every srun in a container repeats, but for its image, name, mounts and workdir."""
+    """Returns the flags that every srun in a container repeats."""
     flags = {
         "container-writable": container.writable is True,
         "container-readonly": container.writable is False,

@@ -1,7 +1,7 @@
 """By which way a variable reaches a rank.
 
-Most are exported in the script, and srun carries them to every rank. Some would change the script's own shell or
-srun's loader, or Slurm sets them anew on the rank: those are given to the program by `env NAME=VALUE` there.
+Most are exported in the script, and srun carries them to every rank. Some would change the script's own shell
+or srun's loader, or Slurm sets them anew on the rank: those are given to the program by `env NAME=VALUE` there.
 """
 
 from __future__ import annotations

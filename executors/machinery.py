@@ -1,24 +1,27 @@
 """The fixed functions of a job's script: how stages are run, checked and recorded.
 
-They are plain bash (4.4 and later) and the same in every script; a script gets those that it uses. Their variables
-begin with `cr_`.
+They are plain bash (4.4 and later) and the same in every script; a script gets those that it uses. Their
+variables begin with `cr_`.
 """
 
 from __future__ import annotations
 
-# Exit codes of a stage that exited with 0 and failed all the same; sysexits.h has the same two for data and input.
+# Exit codes of a stage that exited with 0 and failed all the same (sysexits.h: wrong data, no input).
 GATE_EXIT_CODE = 65
 ARTIFACT_EXIT_CODE = 66
 TIMEOUT_EXIT_CODE = 124
 """As GNU timeout answers."""
 
 RECORD = r"""
-# Appends one line of JSON to stages.jsonl, and prints it too: the record survives a full disk in the job's output.
+# Appends a line of JSON to stages.jsonl, and prints it too: a full disk need not take the record.
 record() { # EVENT EXIT_CODE REASON
-  local line reason=null
+  local line reason=null format
   [[ -z $3 ]] || reason=$(json_text "$3")
-  printf -v line '{"attempt": %d, "stage": "%s", "event": "%s", "time_unix_s": %s, "exit_code": %s, "reason": %s, "nodes": [%s], "job_id": %s}' \
-    "$cr_attempt" "$cr_stage" "$1" "$(date +%s.%3N)" "$2" "$reason" "$cr_stage_nodes" "$cr_job_id"
+  format='{"attempt": %d, "stage": "%s", "event": "%s", "time_unix_s": %s, '
+  format+='"exit_code": %s, "reason": %s, "nodes": [%s], "job_id": %s}'
+  # shellcheck disable=SC2059
+  printf -v line "$format" "$cr_attempt" "$cr_stage" "$1" "$(date +%s.%3N)" \
+    "$2" "$reason" "$cr_stage_nodes" "$cr_job_id"
   printf '%s\n' "$line"
   if printf '%s%s\n' "$cr_mend" "$line" >>"$cr_run_dir/stages.jsonl"; then
     cr_mend=''
@@ -106,7 +109,7 @@ must_exist() { # PATH HINT
 START_WITH_SRUN = r"""
 start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
   local began=$SECONDS pid
-  "stage_$1" >"$cr_messages" 2>&1 & # the ranks' output goes to the stage's logs; these are srun's own messages
+  "stage_$1" >"$cr_messages" 2>&1 & # srun's own messages: the output of the ranks goes to the stage's logs
   pid=$!
   [[ ! -f $cr_messages ]] || show_messages "$pid" &
   follow_rank_0 "$pid" 2>/dev/null &
@@ -146,7 +149,8 @@ follow_rank_0() { # PID of the stage's command
 # The first rank that it names is the cause.
 find_cause() {
   local first
-  first=$(grep -m 1 -E '^srun: error: [^:]+: tasks? [^:]+: ' "$cr_messages" || grep -m 1 '^srun: error: ' "$cr_messages")
+  first=$(grep -m 1 -E '^srun: error: [^:]+: tasks? [^:]+: ' "$cr_messages" ||
+    grep -m 1 '^srun: error: ' "$cr_messages")
   cr_reason=${first#srun: error: }
   case $first in
     *': Exited with exit code '*[0-9]) cr_code=${first##* } ;;
@@ -158,7 +162,7 @@ find_cause() {
 """
 
 READ_SECRETS = r"""
-# Exports the named variables from a file that only its owner may read: NAME=VALUE, each ended by a NUL or a line break.
+# Exports the named variables from a file that only its owner may read: NAME=VALUE, each ended by a NUL, or lines.
 read_secrets() { # FILE NAME...
   local file=$1 pair line name
   shift
@@ -231,7 +235,9 @@ def remove_containers(srun: str, names: str) -> str:
 remove_containers() {{
   timeout --kill-after=10 120 srun {srun} bash -c '
     command -v enroot >/dev/null || exit 0
-    for name; do enroot remove --force "pyxis_$name" || enroot remove --force "pyxis_${{SLURM_JOB_ID}}_$name"; done
+    for name; do
+      enroot remove --force "pyxis_$name" || enroot remove --force "pyxis_${{SLURM_JOB_ID}}_$name"
+    done
     exit 0' bash {names}
 }}
 """

@@ -55,7 +55,7 @@ class Nsys:
         binary: name or path of nsys where the rank runs.
 
     Raises:
-        ExecutorError: for an option that is not nsys's way of writing one, is given twice, or moves the report.
+        ExecutorError: for an option that nsys could not read, is given twice, or moves the report.
     """
 
     ranks: tuple[int, ...] = (0,)

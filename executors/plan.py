@@ -59,8 +59,8 @@ class Secrets:
     Attributes:
         names: variables that every stage gets.
         path: absolute, outside the run folder.
-        remove: True: the file was made for this job with `quoting.secret_file(values)`, and the script removes
-            it as soon as no further attempt can need it. False: the user's own file, kept.
+        remove: True: the file was made for this job with `quoting.secret_file(values)`, and the script
+            removes it as soon as no further attempt can need it. False: the user's own file, NAME=VALUE lines.
     """
 
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ class Plan:
         containers: by name; a stage refers to the name.
         env: environment of every stage.
         secrets: variables that are named and not copied.
-        setup: the user's own shell lines, run in the job's shell before the stages; the first that fails fails
+        setup: the user's own shell lines, run in the job's shell before the stages; the first that fails ends
             the job. The only shell text of a plan.
         retries: how often Slurm may start the job again after a node failure.
     """
@@ -149,7 +149,8 @@ class Plan:
             raise ExecutorError(f"stage {stage.name} wants {stage.nodes} nodes; the job has {nodes}")
         if (stage.ntasks_per_node or 1) > ntasks_per_node:
             raise ExecutorError(
-                f"stage {stage.name} wants {stage.ntasks_per_node} tasks a node; the job has {ntasks_per_node}"
+                f"stage {stage.name} wants {stage.ntasks_per_node} tasks a node; "
+                f"the job has {ntasks_per_node}"
             )
 
     def _check_secrets(self, secrets: Secrets) -> None:

@@ -12,8 +12,8 @@ from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.words import NodeVar, Word, check_env_name, check_text, literal, pieces_of
 
 _BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
-# sbatch refuses a script that holds a carriage return before a line feed; other control characters could not be read
-# by a person.
+# sbatch refuses a script that holds a carriage return before a line feed; other control characters no person
+# could read.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SPECIAL_IN_DOUBLE_QUOTES = re.compile(r'["\\$`]')
 _ANSI_C = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -57,8 +57,10 @@ def path_under(variable: str, path: str) -> str:
 
 
 class RankScript:
-    """Words of a command for a `bash -c` on the rank: what has to expand there stands in its text, and all else
-    is handed to it as arguments, so that no value is quoted twice or longer than it is.
+    """Words of a command for a `bash -c` on the rank.
+
+    What has to expand there stands in its text, and all else is handed to it as arguments, so that no value is
+    quoted twice or passed longer than it is.
 
     Attributes:
         arguments: what the script finds in `$1`, `$2` and so on.

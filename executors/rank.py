@@ -34,12 +34,12 @@ class RankCommand:
         program = literal(self.command[0])
         if self.env and (program is None or "=" in program):
             raise ExecutorError(
-                f"the program {self.command[0]!r} cannot be started with {', '.join(self.env)} set: give a plain path"
+                f"{self.command[0]!r} cannot be started with {', '.join(self.env)} set: give a plain path"
             )
         return tuple(_joined(f"{name}=", word) for name, word in sorted(self.env.items()))
 
     def quoted(self) -> list[str]:
-        """Returns the command as parts for the script: no shell on the rank unless something expands there."""
+        """Returns the command for the script: no shell on the rank unless something expands there."""
         assignments = self._assignments()
         words = (*(("env", *assignments) if assignments else ()), *self.command)
         texts = [literal(word) for word in words]

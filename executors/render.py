@@ -72,7 +72,7 @@ def _header(plan: Plan) -> str:
                 f"Job {plan.job_name}, stage by stage: {', '.join(step.name for step in steps(plan))}."
             ),
             "# Made by cloudai-run from a plan: change the plan, not this file.",
-            "# Each stage's start and end go to stages.jsonl in the run folder, its output to logs/STAGE/attempt-N/.",
+            "# Each stage's start and end go to stages.jsonl in the run folder, its output to logs/STAGE/attempt-N.",
             "# What stands in single quotes reaches the program as it stands.",
             "# shellcheck disable=SC2016",
             "",
@@ -84,7 +84,7 @@ def _header(plan: Plan) -> str:
 
 
 def steps(plan: Plan) -> list[Stage]:
-    """Returns the plan's stages, each container that several of them share loaded before the first of these."""
+    """Returns the plan's stages, and the load of each container that several share before the first of these."""
     result: list[Stage] = []
     loaded: set[str] = set()
     for stage in plan.stages:

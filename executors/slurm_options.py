@@ -1,7 +1,7 @@
 """The long options that sbatch and srun know, so that a misspelt one is refused before the job is submitted.
 
-Source: sbatch(1) and srun(1) of Slurm 22.05 to 24.11, and pyxis's options that no dataclass has a field for. A name
-that is given with its two dashes ("--site-option") is passed on unchecked, for options of a site's plugins or of a
+Source: sbatch(1) and srun(1) of Slurm 22.05 to 24.11, and pyxis's options that no dataclass has a field for. A
+name given with its two dashes ("--site-option") is passed on unchecked, for options of a site's plugins or of a
 later Slurm.
 """
 
@@ -46,8 +46,8 @@ _SBATCH_ELSEWHERE = {
         name.replace("_", "-"): f"Directives has the field {name}"
         for name in sorted(
             names(
-                "account partition qos time nodes ntasks_per_node nodelist exclude reservation constraint segment "
-                "switches gres gpus_per_node cpus_per_task mem exclusive comment output"
+                "account partition qos time nodes ntasks_per_node nodelist exclude reservation constraint "
+                "segment switches gres gpus_per_node cpus_per_task mem exclusive comment output"
             )
         )
     },
@@ -95,7 +95,7 @@ def check_options(options: Mapping[str, Option], command: str, where: str) -> di
         where: the field they stand in, for errors.
 
     Raises:
-        ExecutorError: for a name that `command` does not know or that has another place, and for no usable value.
+        ExecutorError: for a name that `command` does not know or that has another place, or for a bad value.
     """
     checked: dict[str, Option] = {}
     for name, value in options.items():

@@ -29,7 +29,7 @@ def quoted_options(options: dict[str, Option]) -> dict[str, str | None]:
 def layout_options(layout: Layout, nodes: int | None, ntasks_per_node: int) -> dict[str, str | None]:
     """Returns the three options that place a step.
 
-    All three are needed: within an allocation of 8 tasks a node, --ntasks-per-node=1 alone still starts all tasks.
+    All three are needed: in an allocation of 8 tasks a node, --ntasks-per-node=1 alone still starts all tasks.
     """
     a_node = ntasks_per_node if layout is Layout.ALL_RANKS else 1
     if layout is Layout.ONCE:
@@ -126,8 +126,9 @@ def check_size(stage: Stage, env: SplitEnv) -> None:
     size += sum(len(name) + len(text.encode("utf-8")) + 10 for name, text in env.exported.items())
     if size > _MAX_COMMAND_BYTES:
         raise ExecutorError(
-            f"stage {stage.name}: its arguments and environment have {size} bytes together, and Linux passes about"
-            f" {_MAX_COMMAND_BYTES} to a program\n  put the longest into files of the run folder and pass their paths"
+            f"stage {stage.name}: its arguments and environment have {size} bytes together, and Linux passes"
+            f" about {_MAX_COMMAND_BYTES} to a program"
+            "\n  put the longest into files of the run folder and pass their paths"
         )
 
 
@@ -157,7 +158,7 @@ def srun_function(stage: Stage, plan: Plan, *, load: bool = False) -> str:
 
 
 def stage_function(stage: Stage, plan: Plan, env: SplitEnv, words: list[str]) -> str:
-    """Returns `stage_NAME`: the command first and its environment after it, so that no value can change the command."""
+    """Returns `stage_NAME`: the command, then its environment, so that no value can change the command."""
     shared = split_env(plan.env).exported
     own = {name: value for name, value in env.exported.items() if shared.get(name) != value}
     lines = [
@@ -172,7 +173,7 @@ def stage_function(stage: Stage, plan: Plan, env: SplitEnv, words: list[str]) ->
 
 
 def check_function(stage: Stage, plan: Plan, ranks: str) -> str | None:
-    """Returns `check_NAME`, which looks at what a stage that exited with 0 has left; None if there is nothing to look at."""
+    """Returns `check_NAME`, which looks at what a stage that exited with 0 has left; None if it has no task."""
     checks: list[str] = []
     if stage.gate is not None and stage.gate.every_rank:
         checks.append(f"every_rank_must_print {ranks} {shell_word(stage.gate.text)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cloudai_run.executors.errors import ExecutorError
 
-# Linux starts no program with an argument or NAME=VALUE above 32 pages, NUL included (execve(2), MAX_ARG_STRLEN).
+# Linux starts no program with a longer argument or NAME=VALUE: 32 pages, NUL included (execve(2)).
 MAX_STRING_BYTES = 32 * 4096 - 1
 # Slurm cuts longer names off the environment that it carries to a step (src/common/env.c, name_len).
 MAX_NAME_BYTES = 255
