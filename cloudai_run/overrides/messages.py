@@ -1,0 +1,203 @@
+"""The messages for overrides that do not fit: what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cloudai_run.errors import UserError
+
+from .formatting import format_value
+from .mismatch import Mismatch, describe
+from .objects import subclasses
+from .schema import SchemaLike, TargetLike, Tree, form, members
+from .text import Path, join_path, shown, some_of
+from .walk import UNSET, Lost, Place, Unset, is_node, node_target, nodes
+from .words import Override
+
+MAX_LINES = 6
+# A marked name as near as this to a known one is taken for a slip: save_lst is no argument beside save_last.
+SLIP = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How messages name the configuration that overrides apply to.
+
+    Attributes:
+        subject: what owns the parameters: the recipe's name, or an executor's.
+        prefix: what stands before each path on the command line (`run.executor.`).
+        show: the command that lists parameters, to which a path can be added; None where there is none.
+    """
+
+    subject: str
+    prefix: str = ""
+    show: str | None = None
+
+    @staticmethod
+    def recipe(name: str) -> Naming:
+        """Returns the naming of a recipe."""
+        return Naming(name, show=f"cloudai-run show {name}")
+
+    def path(self, path: Iterable[str | int]) -> str:
+        """Returns a path as it stands on the command line."""
+        return self.prefix + join_path(path)
+
+    def word(self, override: Override) -> str:
+        """Returns a whole override as it stands on the command line."""
+        mark = "+" if override.marked else ""
+        return shown(f"{mark}{self.path(override.path)}{override.operator}{override.raw.strip()}", 100)
+
+
+def fail(*lines: str) -> UserError:
+    """Returns the error of these lines: the first says what is wrong, the others are indented."""
+    return UserError("\n  ".join(line for line in lines[:MAX_LINES] if line))
+
+
+def lost(
+    error: Lost, override: Override, tree: dict[str, Tree], schema: SchemaLike, naming: Naming
+) -> UserError:
+    """Returns the error for a path that leaves the tree."""
+    node, where = error.node, naming.path(error.at) or naming.subject
+    if isinstance(error.name, int) or isinstance(node, list):
+        return _bad_index(error, override, naming)
+    if is_node(node) and isinstance(node, dict):
+        return unknown(override, error.at, error.name, node, tree, schema, naming)
+    first = f"{naming.word(override)}: {where} {_is(node)}, which has no parameters"
+    return fail(first, f"set {where} itself first" if node in (None, UNSET) else "")
+
+
+def _is(value: Tree | Unset) -> str:
+    return "is not set" if value is UNSET else f"is {shown(format_value(value), 40)}"
+
+
+def _bad_index(error: Lost, override: Override, naming: Naming) -> UserError:
+    where, node = naming.path(error.at) or naming.subject, error.node
+    if not isinstance(node, list):
+        return fail(f"{naming.word(override)}: {where} {_is(node)}, which is no list")
+    if isinstance(error.name, str):
+        hint = f"an element of it is {where}[0]" if node else ""
+        return fail(f"{naming.word(override)}: {where} is a list of {len(node)}, no node", hint)
+    holds = f"its indexes are 0 to {len(node) - 1}" if node else f"add to it with {where}+=[...]"
+    return fail(f"{naming.word(override)}: {where} has {len(node)} elements", holds)
+
+
+def unknown(
+    override: Override,
+    at: Path,
+    name: str,
+    node: dict[str, Tree],
+    tree: dict[str, Tree],
+    schema: SchemaLike,
+    naming: Naming,
+) -> UserError:
+    """Returns the error for a name that a config node does not have."""
+    target = node_target(node, schema)
+    known = known_names(node, target)
+    owner = naming.path(at) or naming.subject
+    kwargs = target is None or target.var_kwargs
+    near = _near_paths(override.path, at, name, known, tree, schema)
+    lines = [f"{naming.subject} has no parameter {naming.path((*at, name))}"]
+    lines.append(f"{owner} ({node['_target_']}) accepts: {some_of(known)}")
+    if near:
+        lines.append(f"did you mean {' or '.join(naming.prefix + path for path in near)}?")
+    if kwargs and not override.marked and not near:
+        mark = naming.word(override)
+        lines.append(f"it takes further arguments (**kwargs): write +{mark} if this one is meant")
+    if kwargs and override.marked and near:
+        lines.append("it differs too little from that one to be meant for another argument")
+    if naming.show:
+        lines.append(f"all of them: {' '.join([naming.show, *[join_path(at)] * bool(at)])}")
+    return fail(*lines)
+
+
+def known_names(node: Mapping[str, Tree], target: TargetLike | None) -> list[str]:
+    """Returns the names that a node accepts, those that it sets first."""
+    own = [key for key in node if not key.startswith("_")]
+    return [*own, *(name for name in (target.params if target else ()) if name not in node)]
+
+
+def is_slip(name: str, known: Iterable[str]) -> bool:
+    """Says whether an unknown name differs so little from a known one that it can only be meant for it."""
+    from difflib import SequenceMatcher
+
+    folded = name.lower()
+    return any(SequenceMatcher(None, folded, other.lower()).ratio() >= SLIP for other in known)
+
+
+def _near_paths(
+    path: Path, at: Path, name: str, known: list[str], tree: dict[str, Tree], schema: SchemaLike
+) -> list[str]:
+    """Returns up to two existing paths that may be meant: near names here, or this name elsewhere."""
+    from cloudai_run.recipes.suggest import did_you_mean
+
+    rest = path[len(at) + 1 :]
+    near = [(*at, other, *rest) for other in did_you_mean(name, known, limit=2)]
+    found = [other for other in near if _exists(other, tree, schema)] or [(*at, o[len(at)]) for o in near]
+    if not found:
+        elsewhere = list(leaf_paths(tree, schema))
+        leaf = str(path[-1])
+        found = [other for other in elsewhere if other[-1] == leaf]
+        if not found:
+            names = did_you_mean(leaf, {str(other[-1]) for other in elsewhere}, limit=1)
+            found = [other for other in elsewhere if other[-1] in names]
+    return [join_path(other) for other in found[:2]]
+
+
+def leaf_paths(tree: dict[str, Tree], schema: SchemaLike) -> Iterator[Path]:
+    """Yields the paths of all parameters of all nodes that a tree sets."""
+    for path, node in nodes(tree):
+        for name in known_names(node, node_target(node, schema)):
+            yield (*path, name)
+
+
+def _exists(path: Path, tree: dict[str, Tree], schema: SchemaLike) -> bool:
+    from copy import deepcopy
+
+    from .walk import find
+
+    try:
+        return find(deepcopy(tree), path, schema).known
+    except Lost:
+        return False
+
+
+def mismatch(
+    error: Mismatch, override: Override, place: Place, node_type: str, schema: SchemaLike, naming: Naming
+) -> UserError:
+    """Returns the error for a value that does not fit."""
+    *at, name = place.path
+    signature = f"{name}: {describe(place.spec)}"
+    if place.default is not UNSET:
+        signature += f" = {shown(format_value(place.default), 40)}"
+    owner = naming.path(at) or naming.subject
+    lines = [f"{naming.word(override)}: {error.reason}"]
+    if isinstance(name, str) and node_type:
+        current = place.current()
+        sets = f"; {naming.subject} sets {shown(format_value(current), 40)}" if current is not UNSET else ""
+        lines.append(f"{owner} ({node_type}) has {signature}{sets}")
+    lines += error.hints
+    if not error.hints and (choices := _object_choices(place, schema)):
+        lines.append(choices)
+    return fail(*lines)
+
+
+def _object_choices(place: Place, schema: SchemaLike) -> str:
+    for member in members(place.spec):
+        name, args = form(member)
+        if name == "object":
+            base = str(args[0])
+            names = [*schema.factories.get(base, {}), *subclasses(base, schema)]
+            return f"{base.rpartition('.')[2]} can be: {some_of(names)}" if names else ""
+    return ""
+
+
+def clash(override: Override, earlier: Override, same_path: bool, naming: Naming) -> UserError:
+    """Returns the error for an assignment that would drop what an earlier override set."""
+    word, before = naming.word(override), naming.word(earlier)
+    if same_path:
+        return fail(f"{naming.path(override.path)} is given twice: {before} and {word}")
+    return fail(
+        f"{word} would drop the earlier {before}",
+        f"put {word} first: overrides apply from left to right",
+    )

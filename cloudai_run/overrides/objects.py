@@ -1,0 +1,157 @@
+"""Config nodes from what the user names: a registered factory, or a class that the schema knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Protocol
+
+from .expr import Call, Expr, Word, got
+from .mismatch import Mismatch
+from .names import canonical, named_object, nearest
+from .schema import FactoryLike, Param, ParamLike, SchemaLike, Target, TargetLike, Tree, TypeSpec
+from .text import shown, some_of
+
+TIMEDELTA = "datetime.timedelta"
+_UNITS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
+_TIMEDELTA_TARGET = Target({unit: Param(["union", "int", "float"], True, 0) for unit in _UNITS})
+
+
+class Convert(Protocol):
+    """The function that fits a value to a type (convert.convert)."""
+
+    def __call__(self, spec: TypeSpec, expr: Expr, schema: SchemaLike, top: bool = True) -> Tree: ...
+
+
+def target_of(name: str, schema: SchemaLike) -> TargetLike | None:
+    """Returns the schema's target; timedelta has no signature in Python, so its units are known here."""
+    return _TIMEDELTA_TARGET if name == TIMEDELTA else schema.targets.get(name)
+
+
+def subclasses(base: str, schema: SchemaLike) -> Iterator[str]:
+    """Yields the names of the schema's classes that are a `base`."""
+    for name, target in schema.targets.items():
+        if target.kind == "class" and (name == base or base in target.bases):
+            yield name
+
+
+def make_timedelta(expr: Expr, schema: SchemaLike, convert: Convert) -> Tree:
+    """Returns the node of `timedelta(minutes=5)`.
+
+    Raises:
+        Mismatch: it is no timedelta.
+    """
+    if isinstance(expr, Call) and expr.name in ("timedelta", TIMEDELTA):
+        return _node(TIMEDELTA, _TIMEDELTA_TARGET, expr, schema, convert)
+    raise Mismatch(f"expects timedelta, got {got(expr)}", "it is written like timedelta(minutes=15)")
+
+
+def make_object(base: str, expr: Word | Call, schema: SchemaLike, convert: Convert) -> Tree:
+    """Returns the node of a factory registered for the class `base`, or of a class that is a `base`.
+
+    Raises:
+        Mismatch: there is no such factory or class, it is of another kind, or its arguments do not fit.
+    """
+    name, call = _called(expr)
+    factories = schema.factories.get(base, {})
+    if name in factories:
+        return _from_factory(name, factories[name], call, schema, convert)
+    dotted = canonical(name, schema)
+    target = target_of(dotted, schema)
+    short = base.rpartition(".")[2]
+    if target is None:
+        raise _unknown(name, base, schema)
+    if target.kind == "class" and base not in (dotted, *target.bases):
+        raise Mismatch(f"expects {short}, got the class {shown(name)}", *_choices(base, schema), depth=1)
+    return _node(dotted, target, call, schema, convert)
+
+
+def make_any_object(expr: Word | Call, schema: SchemaLike, convert: Convert) -> Tree:
+    """Returns what a name or a call means where any value is allowed; an unknown bare name is a string.
+
+    Raises:
+        Mismatch: a call of something that is neither a class nor a function of the schema.
+    """
+    if isinstance(expr, Word):
+        if dotted := named_object(expr.text, schema):
+            target = schema.targets.get(dotted)
+            if target is None or target.kind != "class" or expr.named:
+                return {"_target_": dotted, "_call_": False}
+            return _node(dotted, target, Call(expr.text, expr.text, ()), schema, convert)
+        if expr.named:
+            raise Mismatch(f"there is no {shown(expr.text)} in the schema", depth=1)
+        return expr.text
+    dotted = TIMEDELTA if expr.name == "timedelta" else canonical(expr.name, schema)
+    target = target_of(dotted, schema)
+    if target is None:
+        hints = [*nearest(expr.name, schema.targets), f"for the text: '{shown(expr.text, 40)}'"]
+        raise Mismatch(f"there is no class {shown(expr.name)} in the schema", *hints, depth=1)
+    return _node(dotted, target, expr, schema, convert)
+
+
+def _called(expr: Word | Call) -> tuple[str, Call]:
+    if isinstance(expr, Word):
+        return expr.text, Call(expr.text, expr.text, ())
+    return (expr.factory or expr.name), expr
+
+
+def _node(dotted: str, target: TargetLike, call: Call, schema: SchemaLike, convert: Convert) -> Tree:
+    node: dict[str, Tree] = {"_target_": dotted}
+    if call.partial:
+        node["_partial_"] = True
+    node.update(_arguments(call, target.params, schema, convert))
+    missing = [name for name, param in target.params.items() if not param.has_default and name not in node]
+    if missing and not call.partial:
+        raise Mismatch(f"{shown(call.name)}(...) needs {', '.join(missing)}", depth=1)
+    return node
+
+
+def _from_factory(
+    name: str, factory: FactoryLike, call: Call, schema: SchemaLike, convert: Convert
+) -> dict[str, Tree]:
+    arguments = _arguments(call, factory.params, schema, convert)
+    missing = [key for key, param in factory.params.items() if not param.has_default and key not in arguments]
+    if missing:
+        raise Mismatch(f"{shown(name)}(...) needs {', '.join(missing)}", depth=1)
+    config = deepcopy(factory.config) if isinstance(factory.config, dict) else {"_target_": factory.returns}
+    return {**config, "_factory_": name}
+
+
+def _arguments(
+    call: Call, params: Mapping[str, ParamLike], schema: SchemaLike, convert: Convert
+) -> dict[str, Tree]:
+    found: dict[str, Tree] = {}
+    for key, value in call.arguments:
+        if key not in params:
+            takes = some_of(list(params)) or "no arguments"
+            raise Mismatch(
+                f"{shown(call.name)} has no parameter {shown(key)}",
+                f"{shown(call.name)} takes: {takes}",
+                *nearest(key, params),
+                depth=1,
+            )
+        try:
+            found[key] = convert(params[key].type, value, schema, top=False)
+        except Mismatch as mismatch:
+            raise mismatch.inside(f"argument {key}") from None
+    return found
+
+
+def _unknown(name: str, base: str, schema: SchemaLike) -> Mismatch:
+    classes = list(subclasses(base, schema))
+    shorts = {dotted.rpartition(".")[2]: dotted for dotted in classes}
+    short = name.rpartition(".")[2]
+    if short in shorts:
+        near = [f"did you mean {shorts[short]}?"]
+    else:
+        near = nearest(name, [*schema.factories.get(base, {}), *classes])
+    return Mismatch(
+        f"there is no factory or class {shown(name)} for {base.rpartition('.')[2]}",
+        *_choices(base, schema),
+        *near,
+    )
+
+
+def _choices(base: str, schema: SchemaLike) -> list[str]:
+    names = [*schema.factories.get(base, {}), *subclasses(base, schema)]
+    return [f"{base.rpartition('.')[2]} can be: {some_of(names)}"] if names else []
