@@ -1,0 +1,147 @@
+"""A submitted job seen from anywhere, by its run folder: its state and outcome, and how to end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cloudai_run.executors.errors import ExecutorError
+from cloudai_run.executors.logs import failure_lines
+from cloudai_run.executors.outcome import JobFailedError, Outcome, merge
+from cloudai_run.executors.secret_files import remove_secret_file
+from cloudai_run.executors.shell import LocalShell, Shell
+from cloudai_run.executors.slurm_words import (
+    SACCT_FIELDS,
+    Attempt,
+    parse_sacct,
+    parse_scontrol,
+    parse_squeue,
+)
+from cloudai_run.executors.stage_records import STAGES_FILE, StageRun, of_attempt, parse_stages
+from cloudai_run.executors.states import JobState
+from cloudai_run.executors.submission import Submission, read_submission
+
+
+def outcome(run_dir: str | Path, shell: Shell | None = None) -> Outcome:
+    """How the task of a run folder stands, or how it ended.
+
+    Asks sacct, then scontrol, then squeue; a job that none of them knows is read from the stages file.
+    Works from any client, also after the one that submitted is gone.
+
+    Args:
+        run_dir: NeMo-Run's folder of the task.
+        shell: where Slurm's commands run; None takes the way in which the job was submitted.
+
+    Raises:
+        ExecutorError: the record of the submission cannot be read.
+    """
+    submission = read_submission(run_dir)
+    if submission is None:
+        return Outcome(state=JobState.UNKNOWN, note=f"nothing was submitted from {run_dir}")
+    shell = shell or submission.shell()
+    runs = stage_runs(submission, shell)
+    now = _state(submission, shell, runs)
+    if not now.state.ended or now.state.succeeded:
+        return now
+    failed = [run for run in of_attempt(runs, now.attempt) if run.stage == now.stage]
+    node, line = failure_lines(submission, shell, failed[0] if failed else None)
+    return replace(now, node=node, log_line=line)
+
+
+def current_state(submission: Submission, shell: Shell) -> Outcome:
+    """The same without a look into the logs: cheap enough to ask every two seconds."""
+    return _state(submission, shell, stage_runs(submission, shell))
+
+
+def _state(submission: Submission, shell: Shell, runs: Sequence[StageRun]) -> Outcome:
+    if submission.kind == "local":
+        merged = _local_state(submission, runs)
+    else:
+        attempts, source = slurm_attempts(submission, shell)
+        merged = merge(attempts, source, runs, submission.stages)
+    return replace(merged, job_id=submission.job_id)
+
+
+def stage_runs(submission: Submission, shell: Shell) -> tuple[StageRun, ...]:
+    """What the stages file says; empty if it is not there (yet)."""
+    if isinstance(shell, LocalShell):
+        try:
+            text = Path(submission.cluster_dir, STAGES_FILE).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ()
+        return parse_stages(text)
+    return parse_stages(shell.run(["cat", f"{submission.cluster_dir}/{STAGES_FILE}"]).stdout)
+
+
+def slurm_attempts(submission: Submission, shell: Shell) -> tuple[list[Attempt], str]:
+    """What Slurm says of a job, and which command said it; no attempts if none of them knows the job."""
+    job_id = submission.job_id
+    cluster = [f"--clusters={submission.cluster}"] if submission.cluster else []
+    sacct = shell.run(["sacct", *cluster, "-D", "-X", "-P", "-n", f"--format={SACCT_FIELDS}", "-j", job_id])
+    attempts = parse_sacct(sacct.stdout, job_id) if sacct.code == 0 else []
+    if attempts and attempts[-1].state is not JobState.UNKNOWN:
+        return attempts, "sacct"
+    # Accounting is off, does not answer, or has not heard of the job yet.
+    scontrol = shell.run(["scontrol", *cluster, "-o", "show", "job", job_id])
+    newest = parse_scontrol(scontrol.stdout, job_id) if scontrol.code == 0 else None
+    if newest is not None:
+        return [newest], "scontrol"
+    squeue = shell.run(["squeue", *cluster, "-h", "-t", "all", "-o", "%A|%T|%N|%r", "-j", job_id])
+    newest = parse_squeue(squeue.stdout, job_id) if squeue.code == 0 else None
+    return ([newest], "squeue") if newest is not None else (attempts, "sacct")
+
+
+def _local_state(submission: Submission, runs: Sequence[StageRun]) -> Outcome:
+    told = merge((), "local", runs, submission.stages)
+    if told.state.ended:
+        return replace(told, source="stages")
+    if submission.pid is not None and _alive(submission.pid):
+        return replace(told, state=JobState.RUNNING, source="local", note=None)
+    note = "its processes are gone without an end in the stages file"
+    return replace(told, state=JobState.FAILED, source="local", note=note)
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process lives; one that has ended and that its parent has not asked for is gone."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in ("Z", "X")
+
+
+def cancel(submission: Submission, shell: Shell) -> None:
+    """Ends a job; does nothing to one that has ended.
+
+    Raises:
+        ExecutorError: Slurm refused.
+    """
+    if submission.kind == "local":
+        if submission.pid is not None and _alive(submission.pid):
+            os.killpg(submission.pid, signal.SIGTERM)
+        return
+    cluster = [f"--clusters={submission.cluster}"] if submission.cluster else []
+    result = shell.run(["scancel", *cluster, submission.job_id])
+    if result.code != 0 and "Invalid job id" not in result.stderr:
+        raise ExecutorError(f"scancel {submission.job_id} failed: {result.stderr.strip()[:300]}")
+    forget_secrets(submission, shell)
+
+
+def forget_secrets(submission: Submission, shell: Shell) -> None:
+    """Removes the secrets' file of a job whose script can no longer do it: it was cancelled, or never ran."""
+    if submission.secret_file:
+        remove_secret_file(shell, submission.secret_file)
+
+
+def raise_for_failures(run_dirs: Iterable[str | Path]) -> None:
+    """Raises if one of these jobs did not succeed.
+
+    Raises:
+        JobFailedError: names each failed job, its stage and its exit code.
+    """
+    failed = [one for one in map(outcome, run_dirs) if not one.state.succeeded]
+    if failed:
+        raise JobFailedError(failed)
