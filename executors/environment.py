@@ -1,7 +1,7 @@
 """By which way a variable reaches a rank.
 
 Most are exported in the script, and srun carries them to every rank. Some would change the script's own shell
-or srun's loader, or Slurm sets them anew on the rank: those are given to the program by `env NAME=VALUE` there.
+or srun's loader, or Slurm sets them anew on the rank: those the program is given by `env NAME=VALUE` there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _SLURM_OWN = names(
     "SLURM_TASKS_PER_NODE SLURM_TASK_PID SLURM_TOPOLOGY_ADDR SLURM_TOPOLOGY_ADDR_PATTERN SLURM_UMASK "
     "SLURM_WORKING_CLUSTER ZE_AFFINITY_MASK"
 )
-_ON_THE_RANK_PREFIXES = ("BASH", "LD_")
+# cr_: the script's own variables.
+_ON_THE_RANK_PREFIXES = ("BASH", "LD_", "cr_")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The fixed functions of a job's script: how stages are run, checked and recorded.
+"""The fixed functions of every script: how stages are run, checked and recorded.
 
 They are plain bash (4.4 and later) and the same in every script; a script gets those that it uses. Their
 variables begin with `cr_`.
@@ -106,63 +106,8 @@ must_exist() { # PATH HINT
 }
 """
 
-START_WITH_SRUN = r"""
-start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
-  local began=$SECONDS pid
-  "stage_$1" >"$cr_messages" 2>&1 & # srun's own messages: the output of the ranks goes to the stage's logs
-  pid=$!
-  [[ ! -f $cr_messages ]] || show_messages "$pid" &
-  follow_rank_0 "$pid" 2>/dev/null &
-  wait "$pid"
-  cr_code=$?
-  while [[ -n $cr_stopped ]] && kill -0 "$pid" 2>/dev/null; do # the signal ended the wait, not the stage
-    wait "$pid"
-    cr_code=$?
-  done
-  if (($2 > 0 && SECONDS - began >= $2 && (cr_code == 124 || cr_code == 137))); then
-    cr_code=124 cr_reason="ended at its time limit of $2 s"
-  elif ((cr_code != 0)); then
-    find_cause
-  fi
-}
-
-show_messages() { # PID of the stage's command
-  trap '' TERM
-  tail -n +1 -s 0.1 --pid="$1" -f -- "$cr_messages" >&2
-}
-
-# Copies rank 0's lines from the log of its node to rank-0.log as they come, at no cost to any rank.
-follow_rank_0() { # PID of the stage's command
-  local over='' log
-  trap '' TERM
-  while :; do
-    kill -0 "$1" || over=1
-    log=("$cr_logs"/node-0-*.log)
-    [[ ! -e ${log[0]} ]] || break
-    [[ -z $over ]] || return 0
-    sleep 0.2
-  done
-  tail -n +1 -s 0.1 --pid="$1" -f -- "${log[0]}" | sed -un 's/^ *0: //p' >"$cr_logs/rank-0.log"
-}
-
-# srun answers with the highest exit code, among them those of the ranks that it ended because one had failed.
-# The first rank that it names is the cause.
-find_cause() {
-  local first
-  first=$(grep -m 1 -E '^srun: error: [^:]+: tasks? [^:]+: ' "$cr_messages" ||
-    grep -m 1 '^srun: error: ' "$cr_messages")
-  cr_reason=${first#srun: error: }
-  case $first in
-    *': Exited with exit code '*[0-9]) cr_code=${first##* } ;;
-    *': Aborted'*) cr_code=134 ;;
-    *': Killed'* | *': Out Of Memory'*) cr_code=137 ;;
-    *': Segmentation fault'*) cr_code=139 ;;
-  esac
-}
-"""
-
 READ_SECRETS = r"""
-# Exports the named variables from a file that only its owner may read: NAME=VALUE, each ended by a NUL, or lines.
+# Exports the named variables from a file that only its owner reads: NAME=VALUE, ended by a NUL, or lines.
 read_secrets() { # FILE NAME...
   local file=$1 pair line name
   shift
@@ -188,20 +133,9 @@ keep_secret() { # NAME=VALUE NAME...
 }
 """
 
-NO_REQUEUE = r"""
-no_requeue() {
-  scontrol update "jobid=$SLURM_JOB_ID" requeue=0 || echo "cloudai-run: cannot turn requeueing off" >&2
-}
-"""
-
 BEGIN = (
-    "cr_stage='' cr_stage_nodes='' cr_stopped='' cr_mend='' cr_loaded=''",
-    "cr_messages=$(mktemp) || cr_messages=/dev/stderr",
-    "trap 'cr_stopped=1' TERM",
+    "cr_stage='' cr_stage_nodes='' cr_stopped='' cr_mend=''",
     "trap on_exit EXIT",
-)
-BEGIN_SLURM = (
-    'mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")',
 )
 
 
@@ -216,28 +150,6 @@ on_exit() {{
     record end "$code" 'the script ended'
     echo "cloudai-run: $cr_stage failed with exit code $code" >&2
   fi
-  [[ ! -f $cr_messages ]] || rm -f -- "$cr_messages"
-{lines}  [[ -n $cr_stopped ]] || wait # for the end of rank-0.log
-  exit "$code"
-}}
-"""
-
-
-def remove_containers(srun: str, names: str) -> str:
-    """Returns the function that removes the job's named containers from every node.
-
-    Args:
-        srun: options of its srun, quoted.
-        names: names of the containers, quoted.
-    """
-    return f"""
-# pyxis keeps a named container on each node's disk after the job.
-remove_containers() {{
-  timeout --kill-after=10 120 srun {srun} bash -c '
-    command -v enroot >/dev/null || exit 0
-    for name; do
-      enroot remove --force "pyxis_$name" || enroot remove --force "pyxis_${{SLURM_JOB_ID}}_$name"
-    done
-    exit 0' bash {names}
+{lines}  exit "$code"
 }}
 """

@@ -60,7 +60,7 @@ class Secrets:
         names: variables that every stage gets.
         path: absolute, outside the run folder.
         remove: True: the file was made for this job with `quoting.secret_file(values)`, and the script
-            removes it as soon as no further attempt can need it. False: the user's own file, NAME=VALUE lines.
+            removes it once no further attempt can need it. False: the user's own file, lines NAME=VALUE.
     """
 
     names: tuple[str, ...]

@@ -59,8 +59,8 @@ def path_under(variable: str, path: str) -> str:
 class RankScript:
     """Words of a command for a `bash -c` on the rank.
 
-    What has to expand there stands in its text, and all else is handed to it as arguments, so that no value is
-    quoted twice or passed longer than it is.
+    What has to expand there stands in its text, and all else is handed to it as arguments, so that no value
+    is quoted twice or passed longer than it is.
 
     Attributes:
         arguments: what the script finds in `$1`, `$2` and so on.

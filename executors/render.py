@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cloudai_run.executors import machinery
+from cloudai_run.executors import machinery, machinery_slurm
 from cloudai_run.executors.environment import split_env
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.plan import Layout, Plan, Stage
@@ -41,7 +41,7 @@ def render_sbatch(plan: Plan) -> str:
         *_machinery(plan),
         _main(plan),
     ]
-    script = "\n\n".join(section.strip("\n") for section in sections) + "\n"
+    script = joined(sections)
     size = len(script.encode("utf-8"))
     if size > _MAX_SCRIPT_BYTES:
         raise ExecutorError(
@@ -49,6 +49,11 @@ def render_sbatch(plan: Plan) -> str:
             "\n  put the longest values into files of the run folder and pass their paths"
         )
     return script
+
+
+def joined(sections: Iterable[str | None]) -> str:
+    """Returns the sections of a script with an empty line between them."""
+    return "\n\n".join(section.strip("\n") for section in sections if section is not None) + "\n"
 
 
 def _directives(plan: Plan) -> str:
@@ -72,7 +77,7 @@ def _header(plan: Plan) -> str:
                 f"Job {plan.job_name}, stage by stage: {', '.join(step.name for step in steps(plan))}."
             ),
             "# Made by cloudai-run from a plan: change the plan, not this file.",
-            "# Each stage's start and end go to stages.jsonl in the run folder, its output to logs/STAGE/attempt-N.",
+            "# Each stage's start and end go to stages.jsonl in the run folder, its output to logs/STAGE.",
             "# What stands in single quotes reaches the program as it stands.",
             "# shellcheck disable=SC2016",
             "",
@@ -84,7 +89,7 @@ def _header(plan: Plan) -> str:
 
 
 def steps(plan: Plan) -> list[Stage]:
-    """Returns the plan's stages, and the load of each container that several share before the first of these."""
+    """Returns the plan's stages, each container that several share loaded before the first of them."""
     result: list[Stage] = []
     loaded: set[str] = set()
     for stage in plan.stages:
@@ -133,7 +138,7 @@ def _machinery(plan: Plan) -> list[str]:
         "# ---- How stages are run, checked and recorded: the same in every script.",
         machinery.RECORD,
         machinery.RUN_STAGE,
-        machinery.START_WITH_SRUN,
+        machinery_slurm.START_STAGE,
         *check_machinery(plan),
         *([machinery.READ_SECRETS] if plan.secrets else []),
         *_remove_containers(plan),
@@ -157,7 +162,9 @@ def _remove_containers(plan: Plan) -> list[str]:
         **quoted_options(plan.directives.srun_options()),
     }
     return [
-        machinery.remove_containers(" ".join(srun_words(options)), " ".join(map(container_name_word, names)))
+        machinery_slurm.remove_containers(
+            " ".join(srun_words(options)), " ".join(map(container_name_word, names))
+        )
     ]
 
 
@@ -169,11 +176,13 @@ def _on_exit(plan: Plan) -> str:
         last.append(f"[[ -n $cr_stopped ]] || rm -f -- {shell_word(plan.secrets.path)}")
     if _named_containers(plan):
         last.append("[[ -n $cr_stopped || -z $cr_loaded ]] || remove_containers")
-    no_requeue = machinery.NO_REQUEUE if plan.retries else ""
-    return "\n\n".join(filter(None, [no_requeue.strip("\n"), machinery.on_exit(last).strip("\n")]))
+    no_requeue = machinery_slurm.NO_REQUEUE if plan.retries else ""
+    return "\n\n".join(
+        filter(None, [no_requeue.strip("\n"), machinery.on_exit([*last, *machinery_slurm.LAST]).strip("\n")])
+    )
 
 
-def set_up_lines(plan: Plan) -> list[str]:
+def set_up_lines(plan: Plan, retries: int) -> list[str]:
     """Returns the lines that read the secrets and run the user's set-up."""
     if not plan.secrets and not plan.setup.strip():
         return []
@@ -183,7 +192,7 @@ def set_up_lines(plan: Plan) -> list[str]:
         lines.append(f"read_secrets {shell_word(plan.secrets.path)} {names} || exit 1")
         if plan.secrets.remove:
             removal = f"rm -f -- {shell_word(plan.secrets.path)}"
-            lines.append(f"((cr_attempt < {plan.retries})) || {removal}" if plan.retries else removal)
+            lines.append(f"((cr_attempt < {retries})) || {removal}" if retries else removal)
     if plan.setup.strip():
         lines += [
             "set -eo pipefail # the first of these lines that fails ends the job",
@@ -193,21 +202,21 @@ def set_up_lines(plan: Plan) -> list[str]:
     return [*lines, "record end 0 ''", "cr_stage=''"]
 
 
-def run_lines(run: Iterable[tuple[Stage, str]]) -> list[str]:
-    """Returns the lines that run stages one after the other, each on a number of nodes."""
-    return [f"run_stage {stage.name} {nodes} {stage.timeout_s or 0}" for stage, nodes in run]
+def run_line(stage: Stage, nodes: str) -> str:
+    """Returns the line that runs a stage on a number of nodes."""
+    return f"run_stage {stage.name} {nodes} {stage.timeout_s or 0}"
 
 
 def _main(plan: Plan) -> str:
-    lines = ["# ---- The job.", *machinery.BEGIN, *machinery.BEGIN_SLURM]
+    lines = ["# ---- The job.", *machinery.BEGIN, *machinery_slurm.BEGIN]
     if any(stage.nsys for stage in plan.stages):
         lines.append('mkdir -p "$cr_run_dir/nsys"')
     if plan.retries:
         lines.append(f"((cr_attempt < {plan.retries})) || no_requeue # this is the last attempt")
-    lines += set_up_lines(plan)
+    lines += set_up_lines(plan, plan.retries)
     for stage in steps(plan):
         if _is_load(stage, plan):
             lines.append("cr_loaded=1")
         nodes = 1 if stage.layout is Layout.ONCE else stage.nodes
-        lines += run_lines([(stage, '"$SLURM_NNODES"' if nodes is None else str(nodes))])
+        lines.append(run_line(stage, '"$SLURM_NNODES"' if nodes is None else str(nodes)))
     return "\n".join(lines)

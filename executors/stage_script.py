@@ -29,7 +29,7 @@ def quoted_options(options: dict[str, Option]) -> dict[str, str | None]:
 def layout_options(layout: Layout, nodes: int | None, ntasks_per_node: int) -> dict[str, str | None]:
     """Returns the three options that place a step.
 
-    All three are needed: in an allocation of 8 tasks a node, --ntasks-per-node=1 alone still starts all tasks.
+    All three are needed: in an allocation of 8 tasks a node, --ntasks-per-node=1 alone starts all tasks.
     """
     a_node = ntasks_per_node if layout is Layout.ALL_RANKS else 1
     if layout is Layout.ONCE:
@@ -132,6 +132,11 @@ def check_size(stage: Stage, env: SplitEnv) -> None:
         )
 
 
+def own_exports(env: SplitEnv, shared: dict[str, str]) -> dict[str, str]:
+    """Returns what a stage exports besides what every stage exports."""
+    return {name: value for name, value in env.exported.items() if shared.get(name) != value}
+
+
 def export_lines(env: dict[str, str]) -> list[str]:
     """Returns lines that export variables, sorted by name."""
     return [f"  export {name}={shell_word(value)}" for name, value in sorted(env.items())]
@@ -160,12 +165,11 @@ def srun_function(stage: Stage, plan: Plan, *, load: bool = False) -> str:
 def stage_function(stage: Stage, plan: Plan, env: SplitEnv, words: list[str]) -> str:
     """Returns `stage_NAME`: the command, then its environment, so that no value can change the command."""
     shared = split_env(plan.env).exported
-    own = {name: value for name, value in env.exported.items() if shared.get(name) != value}
     lines = [
         f"stage_{stage.name}() {{",
         "  set -- " + " \\\n    ".join(words),
         *([f"  {JOB_ENV}"] if shared else []),
-        *export_lines(own),
+        *export_lines(own_exports(env, shared)),
         '  exec "$@"',
         "}",
     ]
@@ -173,7 +177,7 @@ def stage_function(stage: Stage, plan: Plan, env: SplitEnv, words: list[str]) ->
 
 
 def check_function(stage: Stage, plan: Plan, ranks: str) -> str | None:
-    """Returns `check_NAME`, which looks at what a stage that exited with 0 has left; None if it has no task."""
+    """Returns `check_NAME`, which looks at what a stage that exited with 0 has left, or None."""
     checks: list[str] = []
     if stage.gate is not None and stage.gate.every_rank:
         checks.append(f"every_rank_must_print {ranks} {shell_word(stage.gate.text)}")
