@@ -1,0 +1,53 @@
+"""Named changes of PAXML recipes."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from cloudai_run.recipes.paxml import xla
+
+if TYPE_CHECKING:
+    import nemo_run as run
+
+
+def modern_xla(recipe: run.Partial, jaxlib: str | None = None) -> run.Partial:
+    """Returns the recipe with XLA flags that a jaxlib takes: rejected ones replaced where something took their place.
+
+    Args:
+        recipe: the recipe, which stays as it is.
+        jaxlib: the version; None takes the one that the recipe names, or the newest that was measured.
+    """
+    changed = copy.deepcopy(recipe)
+    named = changed.workload.jaxlib
+    version = jaxlib or (named if named != xla.UNKNOWN else xla.table().versions[-1])
+    xla.check_version(version)
+    changed.workload.jaxlib = version
+    for part in xla.SETS:
+        drop_rejected(getattr(changed.xla, part), version)
+    return changed
+
+
+def drop_rejected(flags: run.Config, jaxlib: str) -> list[str]:
+    """Replaces or drops in place the flags that a jaxlib rejects; returns what was done, one text a flag."""
+    done: list[str] = []
+    for name, value in list(flags.__arguments__.items()):
+        if name not in xla.table().flags or value is None or xla.problem(name, value, jaxlib) is None:
+            continue
+        delattr(flags, name)
+        replaced = xla.table().flags[name].replaced_by
+        new = replaced.values.get(xla.text_of(value)) if replaced else None
+        if replaced is None or new is None or xla.problem(replaced.flag, new, jaxlib) is not None:
+            done.append(f"{name} dropped")
+            continue
+        setattr(flags, replaced.flag, typed(replaced.flag, new))
+        done.append(f"{name} became {replaced.flag}={new}")
+    return done
+
+
+def typed(flag: str, text: str) -> xla.Value:
+    """Returns the text of a flag's value as the type that the flag has."""
+    kind = xla.table().flags[flag].type
+    if kind == "bool":
+        return text == "true"
+    return int(text) if kind == "int" else text

@@ -1,0 +1,47 @@
+"""The root of every PAXML recipe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+
+from cloudai_run.recipes.errors import RecipeError
+from cloudai_run.recipes.paxml.knobs import Knobs
+from cloudai_run.recipes.paxml.nodes import Nsys, Pgle, Workload, XlaFlags
+
+
+def pretrain(
+    *, fdl_config: str, fdl: Knobs, xla: XlaFlags, pgle: Pgle, nsys: Nsys, workload: Workload
+) -> None:
+    """Trains an experiment of PAXML where this runs, in one process, stage after stage.
+
+    On a cluster nothing calls this: an executor that knows recipes makes stages of it (`stages_from`).
+
+    Args:
+        fdl_config: dotted path of the experiment class.
+        fdl: its knobs; what is unset keeps the class's value.
+        xla: XLA flags of the stages.
+        pgle: whether and how a profile guides XLA.
+        nsys: how ranks are profiled.
+        workload: container, interpreter, environment.
+
+    Raises:
+        RecipeError: for what cannot run so, and for a stage that failed.
+    """
+    from cloudai_run.recipes.paxml.settings import Place, Settings
+    from cloudai_run.recipes.paxml.stages import stage_specs_of
+
+    run_dir = tempfile.mkdtemp(prefix="cloudai-run-paxml-")
+    settings = Settings(fdl_config, dict(vars(fdl)), xla, pgle, nsys, workload)
+    place = Place(nodes=1, ntasks_per_node=1, local=True)
+    for spec in stage_specs_of(settings, place=place, run_dir=run_dir, job_name="paxml"):
+        argv = [spec.plain(word) for word in spec.argv]
+        env = {name: spec.plain(word) for name, word in spec.env.items()}
+        print(f"{spec.name}: {' '.join(argv[:4])} ...", flush=True)
+        code = subprocess.run(argv, env={**os.environ, **env}, check=False).returncode
+        if code != 0:
+            raise RecipeError(f"stage {spec.name} ended with exit code {code} (logs above, files in {run_dir})")
+
+
+pretrain.stages_from = "cloudai_run.stages:paxml_stages"  # pyright: ignore[reportFunctionMemberAccess]
