@@ -10,9 +10,10 @@ from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.states import JobState, job_state
 
 #: One line an allocation; -D shows the attempts before a requeue too, which plain sacct hides.
-SACCT_FIELDS = "JobIDRaw,State,ExitCode,NodeList,Submit,Start,End"
+SACCT_FIELDS = "JobIDRaw,State,ExitCode,NodeList,Reason"
 _EXIT_CODE = re.compile(r"(\d+):(\d+)")
 _JOB_ID = re.compile(r"(\d+)(?:;(\S+))?")
+_LOST_DEPENDENCY = ("Dependency", "DependencyNeverSatisfied")
 _NO_NODES = ("", "None assigned", "(null)", "None")
 
 
@@ -78,8 +79,19 @@ def parse_sacct(stdout: str, job_id: str) -> list[Attempt]:
             continue
         state = job_state(fields[1])
         code, signal = _exit_code(fields[2], state)
-        attempts.append(Attempt(state, code, signal, _nodes(fields[3]), restarts=len(attempts)))
+        nodes = _nodes(fields[3])
+        # sacct's reason is why a job last waited: no reason for anything once it ran, or once a person ended it.
+        waits = state is JobState.PENDING or (fields[1] == "CANCELLED" and not nodes)
+        reason = _reason(fields[4]) if waits else ""
+        attempts.append(Attempt(state, code, signal, nodes, reason, restarts=len(attempts)))
     return attempts
+
+
+def _reason(text: str) -> str:
+    word = text.strip()
+    if word in _LOST_DEPENDENCY:
+        return "a job that it depends on did not succeed"
+    return "" if word == "None" else word
 
 
 def parse_scontrol(stdout: str, job_id: str) -> Attempt | None:
@@ -90,14 +102,13 @@ def parse_scontrol(stdout: str, job_id: str) -> Attempt | None:
             continue
         state = job_state(fields.get("JobState", ""))
         code, signal = _exit_code(fields.get("ExitCode", ""), state)
-        reason = fields.get("Reason", "")
         restarts = fields.get("Restarts", "")
         return Attempt(
             state,
             code,
             signal,
             _nodes(fields.get("NodeList", "")),
-            "" if reason == "None" else reason,
+            _reason(fields.get("Reason", "")),
             int(restarts) if restarts.isdigit() else None,
         )
     return None
@@ -118,10 +129,9 @@ def parse_squeue(stdout: str, job_id: str) -> Attempt | None:
     for line in stdout.splitlines():
         fields = line.split("|")
         if len(fields) == 4 and fields[0].strip() == job_id:
-            reason = fields[3].strip()
             return Attempt(
                 job_state(fields[1]),
                 nodes=_nodes(fields[2].strip()),
-                reason="" if reason == "None" else reason,
+                reason=_reason(fields[3]),
             )
     return None

@@ -98,7 +98,7 @@ def _unquoted(word: str, entrypoint: str) -> str:
 
 
 def _macro_word(word: Word, macros: ExecutorMacros) -> Word:
-    """Puts NeMo-Run's macros into a word: `${num_nodes_var}` is a name, and `$${num_nodes_var}` its value.
+    """Puts NeMo-Run's macros into a word: `${num_nodes_var}` is a name, `$$${num_nodes_var}` its value.
 
     A value becomes a NodeVar. Every other `$` stays as it is.
     """
@@ -106,7 +106,7 @@ def _macro_word(word: Word, macros: ExecutorMacros) -> Word:
         return word
     names = {name: value for name, value in vars(macros).items() if name.endswith("_var")}
     pieces: list[str | NodeVar] = []
-    for at, piece in enumerate(re.split(r"(\$?\$\{\w+\})", word)):
+    for at, piece in enumerate(re.split(r"((?:\$\$)?\$\{\w+\})", word)):
         name = piece[piece.find("{") + 1 : -1] if at % 2 else ""
         if name not in names:
             pieces.append(piece)
