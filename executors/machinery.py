@@ -112,7 +112,7 @@ read_secrets() { # FILE NAME...
   local file=$1 pair line name
   shift
   if [[ ! -r $file || $(stat -c %a -- "$file") != [64]00 ]]; then
-    echo "cloudai-run: the secrets' file $file is not there, or not of mode 600" >&2
+    cr_reason="the secrets' file $file is not there, or not of mode 600"
     return 1
   fi
   {
@@ -120,7 +120,7 @@ read_secrets() { # FILE NAME...
     while IFS= read -r line; do keep_secret "$line" "$@"; done < <(printf '%s\n' "$pair") # what no NUL ends
   } <"$file"
   for name; do
-    [[ -n ${!name+set} ]] || { echo "cloudai-run: the secrets' file $file has no $name" >&2; return 1; }
+    [[ -n ${!name+set} ]] || { cr_reason="the secrets' file $file has no $name"; return 1; }
   done
 }
 
@@ -134,22 +134,25 @@ keep_secret() { # NAME=VALUE NAME...
 """
 
 BEGIN = (
-    "cr_stage='' cr_stage_nodes='' cr_stopped='' cr_mend=''",
+    "cr_stage='' cr_stage_nodes='' cr_reason='' cr_stopped='' cr_mend=''",
     "trap on_exit EXIT",
 )
 
 
-def on_exit(last: list[str]) -> str:
-    """Returns the function that ends the job; `last` are lines that none may change its exit code."""
-    lines = "".join(f"  {line}\n" for line in last)
-    return f"""
-on_exit() {{
+_ON_EXIT = r"""
+on_exit() {
   local code=$?
   trap - EXIT
-  if [[ -n $cr_stage ]]; then # it ended within a stage or the set-up
-    record end "$code" 'the script ended'
-    echo "cloudai-run: $cr_stage failed with exit code $code" >&2
+  set +eo pipefail
+  if [[ -n $cr_stage ]]; then # it ended within the set-up
+    record end "$code" "${cr_reason:-a line of the set-up failed}"
+    echo "cloudai-run: $cr_stage failed with exit code $code${cr_reason:+: $cr_reason}" >&2
   fi
-{lines}  exit "$code"
-}}
+LAST  exit "$code"
+}
 """
+
+
+def on_exit(last: list[str]) -> str:
+    """Returns the function that ends the job; `last` are lines that must not change its exit code."""
+    return _ON_EXIT.replace("LAST", "".join(f"  {line}\n" for line in last))

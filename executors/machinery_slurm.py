@@ -54,6 +54,9 @@ find_cause() {
     *': Killed'* | *': Out Of Memory'*) cr_code=137 ;;
     *': Segmentation fault'*) cr_code=139 ;;
   esac
+  if ((cr_code == 127)); then # what the rank said, if nsys was not there
+    cr_reason+=$(grep -h -o -m 1 ': error: no .* was to be profiled' -- "$cr_logs"/node-*.log | head -n 1)
+  fi
 }
 """
 
@@ -64,7 +67,6 @@ no_requeue() {
 """
 
 BEGIN = (
-    "cr_loaded=''",
     "cr_messages=$(mktemp) || cr_messages=/dev/stderr",
     "trap 'cr_stopped=1' TERM",
     'mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")',
@@ -75,21 +77,25 @@ LAST = (
 )
 
 
-def remove_containers(srun: str, names: str) -> str:
+_REMOVE_CONTAINERS = r"""
+# pyxis keeps a named container on each node's disk after the job.
+remove_containers() {
+  timeout --kill-after=10 120 srun @OPTIONS@ bash -c '
+    command -v enroot >/dev/null || exit 0
+    for name; do
+      enroot remove --force "pyxis_$name" || enroot remove --force "pyxis_${SLURM_JOB_ID}_$name"
+    done
+    exit 0' bash @NAMES@
+}
+"""
+
+
+def remove_containers(options: list[str], names: list[str]) -> str:
     """Returns the function that removes the job's named containers from every node.
 
     Args:
-        srun: options of its srun, quoted.
+        options: of its srun, quoted.
         names: names of the containers, quoted.
     """
-    return f"""
-# pyxis keeps a named container on each node's disk after the job.
-remove_containers() {{
-  timeout --kill-after=10 120 srun {srun} bash -c '
-    command -v enroot >/dev/null || exit 0
-    for name; do
-      enroot remove --force "pyxis_$name" || enroot remove --force "pyxis_${{SLURM_JOB_ID}}_$name"
-    done
-    exit 0' bash {names}
-}}
-"""
+    lines = " \\\n    ".join(options)
+    return _REMOVE_CONTAINERS.replace("@NAMES@", " ".join(names)).replace("@OPTIONS@", lines)

@@ -60,7 +60,7 @@ class Secrets:
         names: variables that every stage gets.
         path: absolute, outside the run folder.
         remove: True: the file was made for this job with `quoting.secret_file(values)`, and the script
-            removes it once no further attempt can need it. False: the user's own file, lines NAME=VALUE.
+            removes it once no further attempt can need it. False: the user's own file, NAME=VALUE lines.
     """
 
     names: tuple[str, ...]
@@ -95,6 +95,8 @@ class Plan:
         setup: the user's own shell lines, run in the job's shell before the stages; the first that fails ends
             the job. The only shell text of a plan.
         retries: how often Slurm may start the job again after a node failure.
+        remove_containers: a last srun removes the containers that several stages shared from each node's
+            disk. False where pyxis does so itself (container_scope=job).
     """
 
     job_name: str
@@ -106,6 +108,7 @@ class Plan:
     secrets: Secrets | None = None
     setup: str = ""
     retries: int = 0
+    remove_containers: bool = True
 
     def __post_init__(self) -> None:
         check_file_name(self.job_name, "job_name")

@@ -146,12 +146,13 @@ def _machinery(plan: Plan) -> list[str]:
     ]
 
 
-def _named_containers(plan: Plan) -> list[str]:
-    return [name for name in plan.containers if len(stages_in(name, plan)) > 1]
+def _to_remove(plan: Plan) -> list[str]:
+    shared = [name for name in plan.containers if len(stages_in(name, plan)) > 1]
+    return shared if plan.remove_containers else []
 
 
 def _remove_containers(plan: Plan) -> list[str]:
-    names = _named_containers(plan)
+    names = _to_remove(plan)
     if not names:
         return []
     options: dict[str, str | None] = {
@@ -162,20 +163,19 @@ def _remove_containers(plan: Plan) -> list[str]:
         **quoted_options(plan.directives.srun_options()),
     }
     return [
-        machinery_slurm.remove_containers(
-            " ".join(srun_words(options)), " ".join(map(container_name_word, names))
-        )
+        machinery_slurm.remove_containers(srun_words(options), [container_name_word(name) for name in names])
     ]
 
 
 def _on_exit(plan: Plan) -> str:
     last: list[str] = []
     if plan.retries:
-        last.append("[[ $code == 0 || -n $cr_stopped ]] || no_requeue # only a lost node starts a job again")
+        lost = "grep -qs 'Node failure on' \"$cr_messages\""
+        last.append(f"[[ $code == 0 || -n $cr_stopped ]] || {lost} || no_requeue")
     if plan.secrets and plan.secrets.remove and plan.retries:
         last.append(f"[[ -n $cr_stopped ]] || rm -f -- {shell_word(plan.secrets.path)}")
-    if _named_containers(plan):
-        last.append("[[ -n $cr_stopped || -z $cr_loaded ]] || remove_containers")
+    if _to_remove(plan):
+        last.append("[[ -n $cr_stopped || -z ${cr_loaded-} ]] || remove_containers")
     no_requeue = machinery_slurm.NO_REQUEUE if plan.retries else ""
     return "\n\n".join(
         filter(None, [no_requeue.strip("\n"), machinery.on_exit([*last, *machinery_slurm.LAST]).strip("\n")])
@@ -189,10 +189,11 @@ def set_up_lines(plan: Plan, retries: int) -> list[str]:
     lines = ["cr_stage=set-up", "use_nodes 1", "record start null ''"]
     if plan.secrets:
         names = " ".join(plan.secrets.names)
-        lines.append(f"read_secrets {shell_word(plan.secrets.path)} {names} || exit 1")
+        lines += [f"read_secrets {shell_word(plan.secrets.path)} {names}", "cr_code=$?"]
         if plan.secrets.remove:
             removal = f"rm -f -- {shell_word(plan.secrets.path)}"
             lines.append(f"((cr_attempt < {retries})) || {removal}" if retries else removal)
+        lines.append('((cr_code == 0)) || exit "$cr_code"')
     if plan.setup.strip():
         lines += [
             "set -eo pipefail # the first of these lines that fails ends the job",
@@ -215,7 +216,7 @@ def _main(plan: Plan) -> str:
         lines.append(f"((cr_attempt < {plan.retries})) || no_requeue # this is the last attempt")
     lines += set_up_lines(plan, plan.retries)
     for stage in steps(plan):
-        if _is_load(stage, plan):
+        if _is_load(stage, plan) and plan.remove_containers:
             lines.append("cr_loaded=1")
         nodes = 1 if stage.layout is Layout.ONCE else stage.nodes
         lines.append(run_line(stage, '"$SLURM_NNODES"' if nodes is None else str(nodes)))

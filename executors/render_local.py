@@ -61,8 +61,8 @@ def _check(plan: Plan) -> None:
             and _processes(stage, plan) != _labels(stage, plan)
         ):
             raise ExecutorError(
-                f"stage {stage.name}: {stage.local_launcher} writes all ranks' output as one, and the gate asks"
-                " for every rank's\n  use local_launcher=spawn"
+                f"stage {stage.name}: {stage.local_launcher} writes all ranks' output as one, and the gate"
+                " asks for every rank's\n  use local_launcher=spawn"
             )
 
 

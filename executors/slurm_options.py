@@ -1,8 +1,8 @@
 """The long options that sbatch and srun know, so that a misspelt one is refused before the job is submitted.
 
 Source: sbatch(1) and srun(1) of Slurm 22.05 to 24.11, and pyxis's options that no dataclass has a field for.
-A name given with its two dashes ("--site-option") is passed on unchecked, for options of a site's plugins or of
-a later Slurm.
+A name given with its two dashes ("--site-option") is passed on unchecked, for options of a site's plugins or
+of a later Slurm.
 """
 
 from __future__ import annotations
