@@ -1,0 +1,328 @@
+"""What is known of a NeMo version's recipes, loaded from the data that `exporter.py` wrote.
+
+A tree in the schema (a recipe's configuration, a default) holds JSON scalars, lists and dicts. A config node is
+`{"_target_": "dotted.Name", "max_steps": 5, ...}` (with `"_partial_": true` for a Partial), a named object (torch
+dtype, enum member, function, class) is `{"_target_": "torch.bfloat16", "_call_": false}`, a tuple is
+`{"_tuple_": [...]}`, and a default that has no literal form is `{"_repr_": "..."}`.
+
+A type is one of the atoms "int" "float" "bool" "str" "none" "any" "path" "dtype" "timedelta" "callable", or a list:
+["union", T...] ["literal", value...] ["list", T] ["tuple", T...] (ending in "..." for any length) ["dict", K, V]
+["enum", "dotted"] ["object", "dotted.Class"] ["type", "dotted.Class"].
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import lzma
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from cloudai_run.recipes.errors import RecipeError
+from cloudai_run.recipes.suggest import did_you_mean
+
+Tree: TypeAlias = "None | bool | int | float | str | list[Tree] | dict[str, Tree]"
+Type: TypeAlias = "str | list[Type]"
+
+DEFAULT_ID = "nemo_2_7_3"
+DEFAULT_FILE = "nemo-2.7.3.jsonl.xz"
+SUFFIX = ".jsonl.xz"
+SCHEMA_VERSION = 1
+_SHIPPED = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a target.
+
+    Attributes:
+        name: Its name.
+        type: Its type, in the words of this module's description.
+        default: The tree of its default; None too where there is none (see `required`).
+        required: Whether it has no default.
+        default_factory: Whether the default is made anew for each instance (a dataclass field's factory).
+        parser: How NeMo's own command line reads a value for it: "typed", "inferred" (no annotation: by its looks),
+            "text" (whatever is given arrives as a string) or "refused" (no value is accepted).
+    """
+
+    name: str
+    type: Type
+    default: Tree
+    required: bool
+    default_factory: bool = False
+    parser: str = "typed"
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the parameter may be left out."""
+        return not self.required
+
+
+@dataclass(frozen=True)
+class Target:
+    """One class or function that a config node can name.
+
+    Attributes:
+        name: Its dotted name, as NeMo's own exports spell it.
+        kind: "class" or "function".
+        dataclass: Whether it is a dataclass.
+        var_kwargs: Whether it takes **kwargs, so that NeMo accepts any name.
+        no_signature: Whether Python has no signature for it (then `params` come from the documentation).
+        bases: Dotted names of its base classes, nearest first.
+        params: Its parameters by name, in the order of its signature.
+    """
+
+    name: str
+    kind: str
+    dataclass: bool
+    var_kwargs: bool
+    no_signature: bool
+    bases: tuple[str, ...]
+    params: Mapping[str, Param]
+
+    def is_a(self, class_name: str) -> bool:
+        """Whether the target is that class or a subclass of it."""
+        return class_name == self.name or class_name in self.bases
+
+
+@dataclass(frozen=True)
+class Factory:
+    """One factory that NeMo registers for its command line, such as `squad` for the data module.
+
+    Attributes:
+        name: The name it is registered under.
+        type: The dotted type (or parameter) that it is registered for.
+        target: The dotted name of the function.
+        description: The first line of its documentation.
+        returns: The dotted class of the node it makes; "" where that is unknown.
+        params: Its own parameters, which may be given as `name(param=value)`.
+        config: The tree it makes when called without arguments; None where it needs some or could not be called.
+    """
+
+    name: str
+    type: str
+    target: str
+    description: str
+    returns: str
+    params: Mapping[str, Param]
+    config: Tree
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One recipe: what NeMo's pretrain factory of that name returns.
+
+    Attributes:
+        name: The name that `nemo llm pretrain --factory` takes.
+        description: The first line of its documentation.
+        factory: The dotted name of the function.
+        defaults: The defaults of the function's parameters (num_nodes, num_gpus_per_node ...).
+        config: Its tree, holding only what the recipe sets. Read it through `Schema.recipe_tree`, which copies.
+    """
+
+    name: str
+    description: str
+    factory: str
+    defaults: Mapping[str, Tree]
+    config: dict[str, Tree]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The recipes, factories and targets of one NeMo version.
+
+    Attributes:
+        id: The name under which the version's stand-ins live, such as "nemo_2_7_3".
+        versions: The versions of nemo_toolkit, megatron-core, lightning, nemo_run and torch it was exported from.
+        image: The container image it was exported in; None for an environment that is no image.
+        enums: The member names of each enum that a type names.
+        aliases: Shorter dotted names of targets, as NeMo's packages re-export them.
+        descriptions: The recipes' one-line descriptions by name (cheaper than reading all of `recipes`).
+        recipes: The recipes by name.
+        factories: The registered factories by type and name.
+        targets: The targets by dotted name.
+    """
+
+    id: str
+    versions: Mapping[str, str]
+    image: str | None
+    enums: Mapping[str, tuple[str, ...]]
+    aliases: Mapping[str, str]
+    descriptions: Mapping[str, str]
+    recipes: Mapping[str, Recipe]
+    factories: Mapping[str, Mapping[str, Factory]]
+    targets: Mapping[str, Target]
+
+    def recipe_tree(self, name: str) -> dict[str, Tree]:
+        """Returns a copy of a recipe's tree, which holds what the recipe sets and no defaults.
+
+        Raises:
+            RecipeError: This NeMo has no recipe of that name.
+        """
+        if name not in self.recipes:
+            nemo = self.versions.get("nemo_toolkit", "?")
+            raise RecipeError(f"NeMo {nemo} has no recipe {name}" + _hint(name, self.recipes))
+        return copy.deepcopy(self.recipes[name].config)
+
+    def target(self, dotted: str) -> Target:
+        """Returns a target by its dotted name or by one of its aliases.
+
+        Raises:
+            RecipeError: The schema has no such target.
+        """
+        name = self.aliases.get(dotted, dotted)
+        if name not in self.targets:
+            nemo = self.versions.get("nemo_toolkit", "?")
+            known = [*self.targets, *self.aliases]
+            raise RecipeError(
+                f"NeMo {nemo} has no class {dotted} that a recipe can use" + _hint(dotted, known)
+            )
+        return self.targets[name]
+
+    def find_factory(self, name: str, returns: str) -> Factory | None:
+        """Returns the registered factory of that name that makes a node of that class, or None."""
+        made = (registered[name] for registered in self.factories.values() if name in registered)
+        return next((factory for factory in made if factory.returns == returns), None)
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = did_you_mean(name, known)
+    return f"\n  did you mean {' or '.join(close)}?" if close else ""
+
+
+Read = TypeVar("Read")
+
+
+class _Lines(Mapping[str, Read]):
+    """A mapping whose values are lines of JSON, each read when it is first asked for."""
+
+    def __init__(self, lines: Mapping[str, str], read: Callable[[str, dict[str, Any]], Read]) -> None:
+        self._lines, self._read = lines, read
+        self._known: dict[str, Read] = {}
+
+    def __getitem__(self, name: str) -> Read:
+        if name not in self._known:
+            self._known[name] = self._read(name, json.loads(self._lines[name]))
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+def _params(raw: Mapping[str, dict[str, Any]]) -> dict[str, Param]:
+    return {
+        name: Param(
+            name=name,
+            type=entry["type"],
+            default=entry.get("default"),
+            required="default" not in entry,
+            default_factory=entry.get("default_factory", False),
+            parser=entry.get("parser", "typed"),
+        )
+        for name, entry in raw.items()
+    }
+
+
+def _targets(lines: Mapping[str, str]) -> Mapping[str, Target]:
+    def read(name: str, raw: dict[str, Any]) -> Target:
+        params, bases = _params(raw["params"]), raw.get("bases")
+        if like := raw.get("like"):
+            params = {**targets[like].params, **params}
+            bases = [like, *targets[like].bases] if bases is None else bases
+        flags = {flag: raw.get(flag, False) for flag in ("dataclass", "var_kwargs", "no_signature")}
+        return Target(name=name, kind=raw["kind"], bases=tuple(bases or ()), params=params, **flags)
+
+    targets = _Lines(lines, read)
+    return targets
+
+
+def _factories(namespace: str, lines: Mapping[str, str]) -> Mapping[str, Factory]:
+    def read(name: str, raw: dict[str, Any]) -> Factory:
+        return Factory(**{**raw, "name": name, "type": namespace, "params": _params(raw["params"])})
+
+    return _Lines(lines, read)
+
+
+def read_schema(schema_id: str, path: Path) -> Schema:
+    """Reads a schema file.
+
+    Raises:
+        RecipeError: The file is damaged, or of a schema version that this release does not read.
+    """
+    try:
+        lines = lzma.decompress(path.read_bytes()).decode().split("\n")
+        header = json.loads(lines[0])
+        version = header["schema_version"]
+    except (OSError, lzma.LZMAError, ValueError, LookupError, TypeError) as error:
+        raise RecipeError(f"{path} is not a schema file: {error}") from error
+    if version != SCHEMA_VERSION:
+        raise RecipeError(f"{path} has schema version {version}; this release reads version {SCHEMA_VERSION}")
+    following = iter(lines[1:])
+    recipes = {name: next(following) for name in header["recipes"]}
+    made = {space: {name: next(following) for name in names} for space, names in header["factories"].items()}
+    return Schema(
+        id=schema_id,
+        versions=header["versions"],
+        image=header["image"],
+        enums={name: tuple(members) for name, members in header["enums"].items()},
+        aliases=header["aliases"],
+        descriptions=header["recipes"],
+        recipes=_Lines(recipes, lambda name, raw: Recipe(name=name, **raw)),
+        factories={space: _factories(space, registered) for space, registered in made.items()},
+        targets=_targets({name: next(following) for name in header["targets"]}),
+    )
+
+
+def schema_folder() -> Path:
+    """Returns the folder of the user's own schemas: $CLOUDAI_RUN_SCHEMA_DIR, or one in the config folder."""
+    if folder := os.environ.get("CLOUDAI_RUN_SCHEMA_DIR"):
+        return Path(folder)
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config) / "cloudai-run" / "schemas"
+
+
+def schema_files() -> dict[str, Path]:
+    """Returns the known schema files by id: the shipped ones, then the user's, which win."""
+    return {
+        re.sub(r"\W", "_", path.name.removesuffix(SUFFIX)): path
+        for folder in (_SHIPPED, schema_folder())
+        for path in sorted(folder.glob(f"*{SUFFIX}"))
+    }
+
+
+def load(schema_id: str = DEFAULT_ID) -> Schema:
+    """Returns a schema by its id; equal ids give the same object until its file changes.
+
+    Raises:
+        RecipeError: There is no schema of that id, or its file cannot be read.
+    """
+    shipped = _SHIPPED / DEFAULT_FILE
+    path = shipped if schema_id == DEFAULT_ID else schema_files().get(schema_id)
+    if path is None:
+        raise RecipeError(f"no schema {schema_id} in {schema_folder()}" + _hint(schema_id, schema_files()))
+    return _load(schema_id, path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=None)
+def _load(schema_id: str, path: Path, mtime_ns: int) -> Schema:
+    del mtime_ns  # Part of the key alone.
+    return read_schema(schema_id, path)
+
+
+def for_image(image: str | None) -> str:
+    """Returns the id of the schema that was exported in this container image, or the shipped one's."""
+    for schema_id, path in schema_files().items():
+        if image and path.parent != _SHIPPED and load(schema_id).image == image:
+            return schema_id
+    return DEFAULT_ID
