@@ -13,7 +13,7 @@ from .schema import SchemaLike, Tree, TypeSpec, form, members
 from .text import shown
 
 MAX_INT = 2**63 - 1
-MARKS = ("_target_", "_partial_", "_call_", "_tuple_", "_factory_", "_repr_", "_null_")
+MARKS = ("_target_", "_partial_", "_call_", "_tuple_", "_factory_", "_factory_args_", "_repr_", "_null_")
 _TRUE, _FALSE = ("yes", "on"), ("no", "off")
 _STRUCTURED = {"list", "tuple", "dict", "object", "timedelta"}
 # In a union the narrowest reading wins: `4` is an int where int and str are allowed.
@@ -78,6 +78,10 @@ def _no(wanted: str, expr: Expr, *hints: str) -> Mismatch:
     return Mismatch(f"expects {wanted}, got {got(expr)}", *hints)
 
 
+def _unread(expr: Plain) -> Mismatch:
+    return Mismatch(f"cannot be read: {expr.problem}", f"for the text: '{shown(expr.text, 40)}'", depth=1)
+
+
 def _none(args: Sequence[object], expr: Expr, context: Context, lenient: bool) -> Tree:
     if isinstance(expr, Scalar) and expr.value is None:
         return None
@@ -101,7 +105,7 @@ def _int(args: Sequence[object], expr: Expr, context: Context, lenient: bool) ->
     if not isinstance(value, int) or isinstance(value, bool):
         raise _no("int", expr)
     if not -MAX_INT - 1 <= value <= MAX_INT:
-        raise Mismatch(f"{shown(expr.text)} does not fit into 64 bits")
+        raise Mismatch(f"{shown(expr.text)} does not fit into 64 bits", depth=1)
     return value
 
 
@@ -111,11 +115,11 @@ def _float(args: Sequence[object], expr: Expr, context: Context, lenient: bool) 
         try:
             return float(value)
         except OverflowError:
-            raise Mismatch(f"{shown(expr.text)} is too large for a float") from None
+            raise Mismatch(f"{shown(expr.text)} is too large for a float", depth=1) from None
     if not isinstance(value, float):
         word = expr.text.lstrip("+-").lower()
         if word in ("nan", "inf", "infinity"):
-            raise Mismatch(f"{shown(expr.text)} is no finite number")
+            raise Mismatch(f"{shown(expr.text)} is no finite number", depth=1)
         raise _no("float", expr)
     return value
 
@@ -190,7 +194,11 @@ def _type(args: Sequence[object], expr: Expr, context: Context, lenient: bool) -
 
 def _object(args: Sequence[object], expr: Expr, context: Context, lenient: bool) -> Tree:
     if isinstance(expr, (Scalar, Items, Table, Plain)):
-        raise _no(describe(["object", *args]), expr)
+        raise (
+            _unread(expr)
+            if isinstance(expr, Plain) and expr.broken
+            else _no(describe(["object", *args]), expr)
+        )
     return make_object(str(args[0]), expr, context.schema, convert)
 
 
@@ -258,7 +266,7 @@ def _any(args: Sequence[object], expr: Expr, context: Context, lenient: bool) ->
         case Plain(broken=False) if context.top:
             return expr.text
         case Plain():
-            raise _no("a value", expr)
+            raise _unread(expr)
         case _:
             return make_any_object(expr, context.schema, convert)
 

@@ -71,6 +71,9 @@ class Plain:
 Expr = Scalar | Word | Call | Items | Table | Plain
 
 
+_OPENING = ("'", '"', "[", "{", "(")
+
+
 def got(expr: Expr) -> str:
     """Returns what was given, for the end of a message: `the number 1.5`, `the text abc`."""
     text = shown(expr.text)
@@ -87,7 +90,7 @@ def got(expr: Expr) -> str:
             return f"the list {text}"
         case Table():
             return f"the dict {text}"
-        case Plain(broken=True, problem=problem):
+        case Plain(problem=problem) if text[:1] in _OPENING or problem.startswith("the number"):
             return f"{text} ({problem})"
         case Word(named=True):
             return f"the name {text}"

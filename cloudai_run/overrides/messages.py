@@ -9,7 +9,7 @@ from cloudai_run.errors import UserError
 
 from .formatting import format_value
 from .mismatch import Mismatch, describe
-from .objects import subclasses
+from .objects import choices
 from .schema import SchemaLike, TargetLike, Tree, form, members
 from .text import Path, join_path, shown, some_of
 from .walk import UNSET, Lost, Place, Unset, is_node, node_target, nodes
@@ -68,7 +68,14 @@ def lost(
 
 
 def _is(value: Tree | Unset) -> str:
-    return "is not set" if value is UNSET else f"is {shown(format_value(value), 40)}"
+    return "is not set" if value is UNSET else f"is {brief(value)}"
+
+
+def brief(value: Tree) -> str:
+    """Returns a value in at most 40 characters: of a config node, the class alone."""
+    if isinstance(value, dict) and is_node(value):
+        return f"{str(value['_target_']).rpartition('.')[2]}(...)"
+    return shown(format_value(value), 40)
 
 
 def _bad_index(error: Lost, override: Override, naming: Naming) -> UserError:
@@ -78,8 +85,10 @@ def _bad_index(error: Lost, override: Override, naming: Naming) -> UserError:
     if isinstance(error.name, str):
         hint = f"an element of it is {where}[0]" if node else ""
         return fail(f"{naming.word(override)}: {where} is a list of {len(node)}, no node", hint)
-    holds = f"its indexes are 0 to {len(node) - 1}" if node else f"add to it with {where}+=[...]"
-    return fail(f"{naming.word(override)}: {where} has {len(node)} elements", holds)
+    if not node:
+        return fail(f"{naming.word(override)}: {where} is an empty list", f"add to it with {where}+=[...]")
+    last = f"the last element is {where}[{len(node) - 1}]"
+    return fail(f"{naming.word(override)}: {where} has no element {error.name}", last)
 
 
 def unknown(
@@ -94,11 +103,10 @@ def unknown(
     """Returns the error for a name that a config node does not have."""
     target = node_target(node, schema)
     known = known_names(node, target)
-    owner = naming.path(at) or naming.subject
     kwargs = target is None or target.var_kwargs
     near = _near_paths(override.path, at, name, known, tree, schema)
     lines = [f"{naming.subject} has no parameter {naming.path((*at, name))}"]
-    lines.append(f"{owner} ({node['_target_']}) accepts: {some_of(known)}")
+    lines.append(f"{_owner(at, str(node['_target_']), naming)} accepts: {some_of(known) or 'nothing'}")
     if near:
         lines.append(f"did you mean {' or '.join(naming.prefix + path for path in near)}?")
     if kwargs and not override.marked and not near:
@@ -109,6 +117,12 @@ def unknown(
     if naming.show:
         lines.append(f"all of them: {' '.join([naming.show, *[join_path(at)] * bool(at)])}")
     return fail(*lines)
+
+
+def _owner(at: Iterable[str | int], target: str, naming: Naming) -> str:
+    path = join_path(at)
+    owner = naming.prefix + path if path else naming.subject
+    return owner if target == owner else f"{owner} ({target})"
 
 
 def known_names(node: Mapping[str, Tree], target: TargetLike | None) -> list[str]:
@@ -132,7 +146,10 @@ def _near_paths(
     from cloudai_run.recipes.suggest import did_you_mean
 
     rest = path[len(at) + 1 :]
-    near = [(*at, other, *rest) for other in did_you_mean(name, known, limit=2)]
+    similar = did_you_mean(name, known, limit=2)
+    if similar and is_slip(name, similar[:1]):
+        similar = similar[:1]
+    near = [(*at, other, *rest) for other in similar]
     found = [other for other in near if _exists(other, tree, schema)] or [(*at, o[len(at)]) for o in near]
     if not found:
         elsewhere = list(leaf_paths(tree, schema))
@@ -167,18 +184,18 @@ def mismatch(
 ) -> UserError:
     """Returns the error for a value that does not fit."""
     *at, name = place.path
-    signature = f"{name}: {describe(place.spec)}"
+    signature = f"{name}: {describe(place.spec, 70)}"
     if place.default is not UNSET:
-        signature += f" = {shown(format_value(place.default), 40)}"
-    owner = naming.path(at) or naming.subject
+        signature += f" = {brief(place.default)}"
+    owner = _owner(at, node_type, naming)
     lines = [f"{naming.word(override)}: {error.reason}"]
     if isinstance(name, str) and node_type:
         current = place.current()
-        sets = f"; {naming.subject} sets {shown(format_value(current), 40)}" if current is not UNSET else ""
-        lines.append(f"{owner} ({node_type}) has {signature}{sets}")
+        sets = f"; {naming.subject} sets {brief(current)}" if current is not UNSET else ""
+        lines.append(f"{owner} has {signature}{sets}")
     lines += error.hints
-    if not error.hints and (choices := _object_choices(place, schema)):
-        lines.append(choices)
+    if not error.hints and not error.depth:
+        lines.append(_object_choices(place, schema))
     return fail(*lines)
 
 
@@ -187,7 +204,7 @@ def _object_choices(place: Place, schema: SchemaLike) -> str:
         name, args = form(member)
         if name == "object":
             base = str(args[0])
-            names = [*schema.factories.get(base, {}), *subclasses(base, schema)]
+            names = choices(base, schema)
             return f"{base.rpartition('.')[2]} can be: {some_of(names)}" if names else ""
     return ""
 

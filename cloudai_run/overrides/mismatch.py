@@ -28,8 +28,8 @@ class Mismatch(Exception):
         return Mismatch(f"{where}: {self.reason}", *self.hints, depth=self.depth + 1)
 
 
-def describe(spec: TypeSpec) -> str:
-    """Returns a type as Python's annotations would write it, cut to one line."""
+def describe(spec: TypeSpec, width: int = MAX_WIDTH) -> str:
+    """Returns a type as Python's annotations would write it, cut to `width` characters."""
     names: list[str] = []
     for member in members(spec):
         if (name := _describe_member(member)) not in names:
@@ -37,7 +37,7 @@ def describe(spec: TypeSpec) -> str:
     # None reads best at the end: `int | None`.
     names.sort(key=lambda name: name == "None")
     text = " | ".join(names)
-    return text if len(text) <= MAX_WIDTH else f"{text[: MAX_WIDTH - 3]}..."
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def _describe_member(spec: TypeSpec) -> str:

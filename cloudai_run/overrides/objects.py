@@ -35,6 +35,29 @@ def subclasses(base: str, schema: SchemaLike) -> Iterator[str]:
             yield name
 
 
+def find_factory(name: str, base: str, schema: SchemaLike) -> tuple[str, FactoryLike] | None:
+    """Returns the short name and the factory that `name` (short, or dotted) means for a `base`."""
+    for registered_for in _registries(base, schema):
+        factories = schema.factories[registered_for]
+        if name in factories:
+            return name, factories[name]
+        if "." in name:
+            for short, factory in factories.items():
+                if factory.target == name:
+                    return short, factory
+    return None
+
+
+def _registries(base: str, schema: SchemaLike) -> Iterator[str]:
+    """Yields the types whose factories make a `base`, `base` itself first."""
+    if base in schema.factories:
+        yield base
+    for registered_for in schema.factories:
+        target = schema.targets.get(registered_for)
+        if registered_for != base and target is not None and base in target.bases:
+            yield registered_for
+
+
 def make_timedelta(expr: Expr, schema: SchemaLike, convert: Convert) -> Tree:
     """Returns the node of `timedelta(minutes=5)`.
 
@@ -53,9 +76,8 @@ def make_object(base: str, expr: Word | Call, schema: SchemaLike, convert: Conve
         Mismatch: there is no such factory or class, it is of another kind, or its arguments do not fit.
     """
     name, call = _called(expr)
-    factories = schema.factories.get(base, {})
-    if name in factories:
-        return _from_factory(name, factories[name], call, schema, convert)
+    if factory := find_factory(name, base, schema):
+        return _from_factory(*factory, call, schema, convert)
     dotted = canonical(name, schema)
     target = target_of(dotted, schema)
     short = base.rpartition(".")[2]
@@ -113,8 +135,15 @@ def _from_factory(
     missing = [key for key, param in factory.params.items() if not param.has_default and key not in arguments]
     if missing:
         raise Mismatch(f"{shown(name)}(...) needs {', '.join(missing)}", depth=1)
-    config = deepcopy(factory.config) if isinstance(factory.config, dict) else {"_target_": factory.returns}
-    return {**config, "_factory_": name}
+    node = deepcopy(factory.config) if isinstance(factory.config, dict) else {"_target_": factory.returns}
+    node["_factory_"] = name
+    if arguments:
+        node["_factory_args_"] = arguments
+    for key, value in arguments.items():
+        # A parameter that the factory hands on under its own name.
+        if key in node and factory.params[key].has_default and node[key] == factory.params[key].default:
+            node[key] = value
+    return node
 
 
 def _arguments(
@@ -141,10 +170,8 @@ def _unknown(name: str, base: str, schema: SchemaLike) -> Mismatch:
     classes = list(subclasses(base, schema))
     shorts = {dotted.rpartition(".")[2]: dotted for dotted in classes}
     short = name.rpartition(".")[2]
-    if short in shorts:
-        near = [f"did you mean {shorts[short]}?"]
-    else:
-        near = nearest(name, [*schema.factories.get(base, {}), *classes])
+    wanted = shorts.get(short)
+    near = [f"did you mean {wanted}?"] if wanted else nearest(name, choices(base, schema))
     return Mismatch(
         f"there is no factory or class {shown(name)} for {base.rpartition('.')[2]}",
         *_choices(base, schema),
@@ -153,5 +180,17 @@ def _unknown(name: str, base: str, schema: SchemaLike) -> Mismatch:
 
 
 def _choices(base: str, schema: SchemaLike) -> list[str]:
-    names = [*schema.factories.get(base, {}), *subclasses(base, schema)]
+    names = choices(base, schema)
     return [f"{base.rpartition('.')[2]} can be: {some_of(names)}"] if names else []
+
+
+def choices(base: str, schema: SchemaLike) -> list[str]:
+    """Returns what can be written where a `base` is wanted: short names of factories, and dotted classes."""
+    classes = sorted(subclasses(base, schema), key=lambda name: (not name.startswith("nemo."), name))
+    near: list[str] = []
+    far: list[str] = []
+    for registered_for in _registries(base, schema):
+        # What a factory makes may be a `base` only by the way: NeMo's optimizer modules are callbacks too.
+        is_near = registered_for.rsplit(".", 2)[0] == base.rsplit(".", 2)[0]
+        (near if is_near else far).extend(schema.factories[registered_for])
+    return [*near, *classes, *far]
