@@ -28,18 +28,18 @@ _COMMON = names(
     "hint input licenses mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill "
     "nodelist ntasks-per-core ntasks-per-gpu ntasks-per-socket open-mode overcommit oversubscribe power "
     "prefer priority profile propagate quiet reservation resv-ports segment signal sockets-per-node "
-    "spread-job stepmgr switches thread-spec threads-per-core time tmp tres-bind tres-per-task use-min- "
-    "nodes verbose wckey"
+    "spread-job stepmgr switches thread-spec threads-per-core time tmp tres-bind tres-per-task "
+    "use-min-nodes verbose wckey"
 )
 _SBATCH = _COMMON | names(
     "batch begin clusters container container-id dependency export-file get-user-env gid hold ignore-pbs "
     "kill-on-invalid-dep mail-type mail-user nodefile reboot time-min uid wait-all-nodes"
 )
 _SRUN = _COMMON | names(
-    "accel-bind bcast bcast-exclude compress container-entrypoint container-entrypoint-log container- "
-    "unshare debugger-test disable-status epilog exact immediate interactive kill-on-bad-exit msg-timeout "
-    "no-container-entrypoint overlap preserve-env prolog quit-on-interrupt relative send-libs slurmd- "
-    "debug task-epilog task-prolog tree-width unbuffered wait whole x11"
+    "accel-bind bcast bcast-exclude compress container-entrypoint container-entrypoint-log "
+    "container-unshare cpu-bind debugger-test disable-status epilog exact immediate interactive "
+    "kill-on-bad-exit msg-timeout no-container-entrypoint overlap preserve-env prolog quit-on-interrupt "
+    "relative send-libs slurmd-debug task-epilog task-prolog tree-width unbuffered wait whole x11"
 )
 _SBATCH_ELSEWHERE = {
     **{

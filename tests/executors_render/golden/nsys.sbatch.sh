@@ -1,0 +1,201 @@
+#!/bin/bash
+#SBATCH --job-name=nsys
+#SBATCH --no-requeue
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --open-mode=append
+#SBATCH --output=/runs/llama3_8b/llama3_8b_1700000000/train/slurm-%j.out
+
+# Job nsys, stage by stage: perf, whole.
+# Made by cloudai-run from a plan: change the plan, not this file.
+# Each stage's start and end go to stages.jsonl in the run folder, its output to logs/STAGE.
+# What stands in single quotes reaches the program as it stands.
+# shellcheck disable=SC2016
+
+cr_run_dir=/runs/llama3_8b/llama3_8b_1700000000/train
+cr_attempt=${SLURM_RESTART_COUNT:-0} # counts how often Slurm has started this job again
+cr_job_id=$SLURM_JOB_ID
+
+stage_perf() {
+  set -- srun \
+    --nodes="$SLURM_NNODES" \
+    --ntasks="$((SLURM_NNODES * 2))" \
+    --ntasks-per-node=2 \
+    --mpi=none \
+    --export=ALL \
+    --kill-on-bad-exit=1 \
+    --label \
+    --output="$cr_logs/node-%n-%N.log" \
+    bash -c '
+      program=(env "CUDA_VISIBLE_DEVICES=${SLURM_LOCALID}" "$@" "${SLURM_PROCID}")
+      if [[ " 0 3 " == *" $SLURM_PROCID "* ]]; then
+        nsys=nsys
+        if ! command -v "$nsys" >/dev/null; then
+          echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2
+          exit 127
+        fi
+        program=(nsys profile --capture-range=cudaProfilerApi --capture-range-end=stop --force-overwrite true --sample=cpu --trace=cuda,nvtx -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/nsys.perf.rank${SLURM_PROCID}" "${program[@]}")
+      fi
+      exec "${program[@]}"' bash \
+    nemo --rank
+  exec "$@"
+}
+
+stage_whole() {
+  set -- srun \
+    --nodes="$SLURM_NNODES" \
+    --ntasks="$((SLURM_NNODES * 2))" \
+    --ntasks-per-node=2 \
+    --mpi=none \
+    --export=ALL \
+    --kill-on-bad-exit=1 \
+    --label \
+    --output="$cr_logs/node-%n-%N.log" \
+    bash -c '
+      program=("$@")
+      if [[ " 0 " == *" $SLURM_PROCID "* ]]; then
+        nsys=nsys
+        if ! command -v "$nsys" >/dev/null; then
+          echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2
+          exit 127
+        fi
+        program=(nsys profile -s none --cuda-graph-trace=node --force-overwrite true -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/nsys.whole.rank${SLURM_PROCID}" "${program[@]}")
+      fi
+      exec "${program[@]}"' bash \
+    nemo
+  exec "$@"
+}
+
+# ---- How stages are run, checked and recorded: the same in every script.
+
+# Appends a line of JSON to stages.jsonl, and prints it too: a full disk need not take the record.
+record() { # EVENT EXIT_CODE REASON
+  local line reason=null format
+  [[ -z $3 ]] || reason=$(json_text "$3")
+  format='{"attempt": %d, "stage": "%s", "event": "%s", "time_unix_s": %s, '
+  format+='"exit_code": %s, "reason": %s, "nodes": [%s], "job_id": %s}'
+  # shellcheck disable=SC2059
+  printf -v line "$format" "$cr_attempt" "$cr_stage" "$1" "$(date +%s.%3N)" \
+    "$2" "$reason" "$cr_stage_nodes" "$cr_job_id"
+  printf '%s\n' "$line"
+  if printf '%s%s\n' "$cr_mend" "$line" >>"$cr_run_dir/stages.jsonl"; then
+    cr_mend=''
+  else
+    cr_mend=$'\n' # part of the line may have been written
+    echo "cloudai-run: cannot write $cr_run_dir/stages.jsonl" >&2
+  fi
+}
+
+json_text() { # TEXT
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+
+use_nodes() { # NUMBER: the first nodes of the allocation, for the records
+  cr_stage_nodes=$(printf ', "%s"' "${cr_nodes[@]:0:$1}")
+  cr_stage_nodes=${cr_stage_nodes#, }
+}
+
+# Runs stage_NAME, then check_NAME if there is one. A stage that fails ends the job with its exit code.
+run_stage() { # NAME NODES LIMIT_S (0: none)
+  [[ -z $cr_stopped ]] || exit 143
+  cr_stage=$1 cr_reason='' cr_logs=$cr_run_dir/logs/$1/attempt-$cr_attempt
+  use_nodes "$2"
+  record start null ''
+  mkdir -p "$cr_logs"
+  start_stage "$1" "$3"
+  if ((cr_code == 0)) && declare -F "check_$1" >/dev/null; then
+    "check_$1"
+  fi
+  if [[ -n $cr_stopped ]]; then
+    ((cr_code != 0)) || cr_code=143
+    cr_reason="the job was told to end (cancelled, out of time, or a node was lost)"
+  fi
+  record end "$cr_code" "$cr_reason"
+  cr_stage=''
+  if ((cr_code != 0)); then
+    echo "cloudai-run: stage $1 failed with exit code $cr_code${cr_reason:+: $cr_reason}" >&2
+    echo "cloudai-run: its logs are in $cr_logs" >&2
+    exit "$cr_code"
+  fi
+}
+
+start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
+  local began=$SECONDS pid
+  "stage_$1" >"$cr_messages" 2>&1 & # srun's own messages: the output of the ranks goes to the stage's logs
+  pid=$!
+  [[ ! -f $cr_messages ]] || show_messages "$pid" &
+  follow_rank_0 "$pid" 2>/dev/null &
+  wait "$pid"
+  cr_code=$?
+  while [[ -n $cr_stopped ]] && kill -0 "$pid" 2>/dev/null; do # the signal ended the wait, not the stage
+    wait "$pid"
+    cr_code=$?
+  done
+  if (($2 > 0 && SECONDS - began >= $2 && (cr_code == 124 || cr_code == 137))); then
+    cr_code=124 cr_reason="ended at its time limit of $2 s"
+  elif ((cr_code != 0)); then
+    find_cause
+  fi
+}
+
+show_messages() { # PID of the stage's command
+  trap '' TERM
+  tail -n +1 -s 0.1 --pid="$1" -f -- "$cr_messages" >&2
+}
+
+# Copies rank 0's lines from the log of its node to rank-0.log as they come, at no cost to any rank.
+follow_rank_0() { # PID of the stage's command
+  local over='' log
+  trap '' TERM
+  while :; do
+    kill -0 "$1" || over=1
+    log=("$cr_logs"/node-0-*.log)
+    [[ ! -e ${log[0]} ]] || break
+    [[ -z $over ]] || return 0
+    sleep 0.2
+  done
+  tail -n +1 -s 0.1 --pid="$1" -f -- "${log[0]}" | sed -un 's/^ *0: //p' >"$cr_logs/rank-0.log"
+}
+
+# srun answers with the highest exit code, among them those of the ranks that it ended because one had failed.
+# The first rank that it names is the cause.
+find_cause() {
+  local first
+  first=$(grep -m 1 -E '^srun: error: [^:]+: tasks? [^:]+: ' "$cr_messages" ||
+    grep -m 1 '^srun: error: ' "$cr_messages")
+  cr_reason=${first#srun: error: }
+  case $first in
+    *': Exited with exit code '*[0-9]) cr_code=${first##* } ;;
+    *': Aborted'*) cr_code=134 ;;
+    *': Killed'* | *': Out Of Memory'*) cr_code=137 ;;
+    *': Segmentation fault'*) cr_code=139 ;;
+  esac
+  if ((cr_code == 127)); then # what the rank said, if nsys was not there
+    cr_reason+=$(grep -h -o -m 1 ': error: no .* was to be profiled' -- "$cr_logs"/node-*.log | head -n 1)
+  fi
+}
+
+on_exit() {
+  local code=$?
+  trap - EXIT
+  set +eo pipefail
+  if [[ -n $cr_stage ]]; then # it ended within the set-up
+    record end "$code" "${cr_reason:-a line of the set-up failed}"
+    echo "cloudai-run: $cr_stage failed with exit code $code${cr_reason:+: $cr_reason}" >&2
+  fi
+  [[ ! -f $cr_messages ]] || rm -f -- "$cr_messages"
+  [[ -n $cr_stopped ]] || wait # for the end of rank-0.log
+  exit "$code"
+}
+
+# ---- The job.
+cr_stage='' cr_stage_nodes='' cr_reason='' cr_stopped='' cr_mend=''
+trap on_exit EXIT
+cr_messages=$(mktemp) || cr_messages=/dev/stderr
+trap 'cr_stopped=1' TERM
+mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")
+mkdir -p "$cr_run_dir/nsys"
+run_stage perf "$SLURM_NNODES" 0
+run_stage whole "$SLURM_NNODES" 0
