@@ -37,8 +37,8 @@ class _NoOp:
     def __init__(self, *args: object, **kwargs: object) -> None:
         del args, kwargs
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return _no_op()
+    def __getattr__(self, name: str) -> Callable[..., _NoOp]:
+        return lambda *args, **kwargs: self
 
 
 def redirect_torch_cuda() -> contextlib.AbstractContextManager[object]:
