@@ -153,12 +153,22 @@ def _near_paths(
     found = [other for other in near if _exists(other, tree, schema)] or [(*at, o[len(at)]) for o in near]
     if not found:
         elsewhere = list(leaf_paths(tree, schema))
+        elsewhere.sort(key=lambda other: not _is_set(other, tree))
         leaf = str(path[-1])
         found = [other for other in elsewhere if other[-1] == leaf]
         if not found:
             names = did_you_mean(leaf, {str(other[-1]) for other in elsewhere}, limit=1)
             found = [other for other in elsewhere if other[-1] in names]
     return [join_path(other) for other in found[:2]]
+
+
+def _is_set(path: Path, tree: Tree) -> bool:
+    for segment in path:
+        if isinstance(tree, dict) and isinstance(segment, str) and segment in tree:
+            tree = tree[segment]
+        else:
+            return False
+    return True
 
 
 def leaf_paths(tree: dict[str, Tree], schema: SchemaLike) -> Iterator[Path]:

@@ -134,8 +134,11 @@ def _from_factory(
     arguments = _arguments(call, factory.params, schema, convert)
     missing = [key for key, param in factory.params.items() if not param.has_default and key not in arguments]
     if missing:
-        raise Mismatch(f"{shown(name)}(...) needs {', '.join(missing)}", depth=1)
-    node = deepcopy(factory.config) if isinstance(factory.config, dict) else {"_target_": factory.returns}
+        raise Mismatch(
+            f"{shown(name)}(...) needs {', '.join(missing)}", f"write {name}({missing[0]}=...)", depth=1
+        )
+    config = deepcopy(factory.config)
+    node: dict[str, Tree] = config if isinstance(config, dict) else {"_target_": factory.returns}
     node["_factory_"] = name
     if arguments:
         node["_factory_args_"] = arguments

@@ -10,6 +10,36 @@ from collections.abc import Callable, Iterator
 
 from .layout import Layout, Violation
 
+# Fields of NeMo 2.7.3's ParallelismConfig (lightning/pytorch/strategies/megatron_strategy.py) and DtypeConfig
+# (lightning/pytorch/plugins/mixed_precision.py) that the model's or the DDP configuration has too.
+_OF_STRATEGY = (
+    "tensor_model_parallel_size",
+    "pipeline_model_parallel_size",
+    "virtual_pipeline_model_parallel_size",
+    "context_parallel_size",
+    "sequence_parallel",
+    "expert_model_parallel_size",
+    "num_layers_in_first_pipeline_stage",
+    "num_layers_in_last_pipeline_stage",
+    "account_for_embedding_in_pipeline_split",
+    "account_for_loss_in_pipeline_split",
+    "microbatch_group_size_per_vp_stage",
+)
+_OF_PLUGIN = (
+    "fp8",
+    "fp8_recipe",
+    "fp8_margin",
+    "fp8_amax_history_len",
+    "fp8_amax_compute_algo",
+    "fp8_wgrad",
+    "fp8_dot_product_attention",
+    "fp8_multi_head_attention",
+    "fp4",
+    "fp4_recipe",
+    "first_last_layers_bf16",
+    "grad_reduce_in_fp32",
+)
+
 
 def _tensor_parallel(layout: Layout) -> Iterator[Violation]:
     model, size = layout.model, layout.tensor
@@ -77,9 +107,31 @@ def _fp8(layout: Layout) -> Iterator[Violation]:
             )
 
 
+def _overwritten(layout: Layout) -> Iterator[Violation]:
+    """Settings that have no effect, since NeMo overwrites them with those of another node when it starts."""
+    model, ddp, strategy = (
+        ("model.config", layout.model),
+        ("trainer.strategy.ddp", layout.ddp),
+        layout.strategy,
+    )
+    plugins = layout.plugins if layout.plugins.is_a("MegatronMixedPrecision") else None
+    pairs = [(*model, "trainer.strategy", strategy, name) for name in _OF_STRATEGY]
+    if plugins is not None:
+        pairs += [(*node, "trainer.plugins", plugins, name) for node in (model, ddp) for name in _OF_PLUGIN]
+    for path, node, winner_path, winner, name in pairs:
+        set_, holds = node.tree.get(name), winner.value(name)
+        if name in node.tree and set_ != holds:
+            yield Violation(
+                "overwritten",
+                f"{path}.{name} has no effect, it is overwritten with {winner_path}.{name}: "
+                f"{set_!r} against {holds!r}",
+            )
+
+
 MODEL_RULES: tuple[Callable[[Layout], Iterator[Violation]], ...] = (
     _tensor_parallel,
     _positions,
     _recompute,
     _fp8,
+    _overwritten,
 )

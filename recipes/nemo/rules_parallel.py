@@ -165,11 +165,13 @@ def _interleaved(layout: Layout) -> Iterator[Violation]:
 
 
 def _pipeline_dtype(layout: Layout) -> Iterator[Violation]:
-    if layout.pipeline > 1 and layout.strategy.value("pipeline_dtype") is None:
+    # Without a dtype of its own the strategy takes that of the mixed precision plugin.
+    mixed = layout.plugins.is_a("MegatronMixedPrecision")
+    if layout.pipeline > 1 and layout.strategy.value("pipeline_dtype") is None and not mixed:
         yield Violation(
             "pipeline-dtype",
-            f"pipeline parallel size {layout.pipeline} needs {_S}.pipeline_dtype, "
-            f"which is None: set {_S}.pipeline_dtype=torch.bfloat16",
+            f"pipeline parallel size {layout.pipeline} needs {_S}.pipeline_dtype or a mixed precision plugin, "
+            f"both are None: set {_S}.pipeline_dtype=torch.bfloat16",
         )
 
 
