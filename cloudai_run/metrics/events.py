@@ -17,8 +17,8 @@ from cloudai_run.metrics.formats.base import Line, without_ansi
 from cloudai_run.metrics.labels import label_of
 from cloudai_run.metrics.reader import Chunk, chunks, lines_with
 
-HEAD_BYTES = 16 << 20
-TAIL_BYTES = 8 << 20
+HEAD_BYTES = 4 << 20
+TAIL_BYTES = 4 << 20
 
 EventKind = Literal["failure", "checkpoint", "validation", "end", "max_steps", "process"]
 

@@ -51,7 +51,7 @@ FAILURES: dict[str, KnownFailure] = {
     ),
     "nccl": _known(
         r"ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError|ncclInvalidUsage"
-        r"|NCCL operation .* failed|NCCL failure|Watchdog caught collective operation timeout"
+        r"|NCCL operation .* failed|NCCL error|Watchdog caught collective operation timeout"
         r"|ncclGroupEnd\(\) failed",
         "A collective failed: run with NCCL_DEBUG=INFO and look at the first rank that stopped.",
     ),
@@ -87,7 +87,7 @@ FAILURES: dict[str, KnownFailure] = {
 # A line with a known failure holds one of these.
 FAILURE_MARKERS = (
     *(b"rror", b"XLA_FLAGS", b"ERROR", b"atchdog", b"fault", b"heartbeat", b"NaN", b"Traceback"),
-    *(b"RESOURCE_EXHAUSTED", b"oom", b"CANCELLED", b"xception: ", b"NCCL "),
+    *(b"RESOURCE_EXHAUSTED", b"oom", b"CANCELLED", b"xception: ", b"ncclGroup"),
 )
 
 

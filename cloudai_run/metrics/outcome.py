@@ -89,12 +89,13 @@ def ranks_of(scanned: Sequence[Scanned], steps: Sequence[Step]) -> tuple[RankLog
     sources: dict[Who, dict[str, None]] = {}
     nodes: dict[Who, str | None] = {}
     for step in steps:
-        counts[who(step)] = counts.get(who(step), 0) + 1
-        sources.setdefault(who(step), {})[step.source] = None
-        nodes[who(step)] = step.node
+        key = who(step)
+        counts[key] = counts.get(key, 0) + 1
+        sources.setdefault(key, {})[step.source] = None
+        nodes[key] = step.node
     for one in scanned:
         if one.found.rank is not None:
-            key: Who = (one.found.rank, None)
+            key = (one.found.rank, None)
             sources.setdefault(key, {})[one.found.source] = None
             nodes.setdefault(key, one.found.node)
     ended = _end_ranks(scanned)

@@ -12,11 +12,11 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cloudai_run.metrics.formats.base import Line
+from cloudai_run.metrics.formats.base import Collector, Line, Parser, Place
 
 CHUNK_BYTES = 1 << 20
 # Lines are counted this far only, since counting costs as much as searching.
-COUNTED_BYTES = 16 << 20
+COUNTED_BYTES = 8 << 20
 # At least this many bytes of the next line are in the buffer when a line is handed on.
 _LOOKAHEAD = 48
 
@@ -82,52 +82,75 @@ def _cut(data: bytearray, filled: int) -> int:
     return cut or data.rfind(b"\r", 0, limit) + 1
 
 
+def read_lines(chunk: Chunk, markers: Sequence[bytes], parser: Parser, found: Collector) -> None:
+    """Hands the lines that hold one of the markers to the parser, in order and each once."""
+    if len(markers) > 1:
+        for line in lines_with(chunk, markers):
+            parser(line, found)
+        return
+    at = Place(chunk.data, chunk.filled, chunk.offset)
+    find, count, end, lines, counted = chunk.data.find, chunk.data.count, chunk.end, chunk.lines_before, 0
+    (marker,) = markers
+    floor = 0
+    hit = find(marker, 0, end)
+    while hit >= 0:
+        at.hit = hit
+        if lines is not None:
+            lines += count(b"\n", counted, hit)
+            at.line = lines + 1
+            counted = hit
+        stop = parser.quick(at, found)
+        if stop < 0:
+            start, stop = _span(chunk, hit, floor)
+            parser(_line(chunk, start, stop, at.line), found)
+        floor = min(stop + 1, end)
+        hit = find(marker, floor, end)
+
+
 def lines_with(chunk: Chunk, markers: Sequence[bytes]) -> Iterator[Line]:
     """Yields, in order and each once, the lines of the chunk that hold one of the markers."""
-    if len(markers) == 1:
-        spans = _spans(chunk, markers[0])
-    else:
-        found: dict[int, int] = {}
-        for marker in markers:
-            found.update(_spans(chunk, marker))
-        spans = iter(sorted(found.items()))
-    data, lines, counted = chunk.data, chunk.lines_before, 0
-    for start, stop in spans:
+    spans: dict[int, int] = {}
+    for marker in markers:
+        spans.update(_spans(chunk, marker))
+    lines, counted = chunk.lines_before, 0
+    for start, stop in sorted(spans.items()):
         if lines is not None:
-            lines += data.count(b"\n", counted, start)
+            lines += chunk.data.count(b"\n", counted, start)
             counted = start
-        after = _after(chunk, stop)
-        yield Line(
-            text=data[start:stop].decode("ascii", "replace"),
-            offset=chunk.offset + start,
-            line=None if lines is None else lines + 1,
-            ended=stop < chunk.end,
-            following=bytes(data[after : min(after + _LOOKAHEAD, chunk.filled)]),
-        )
+        yield _line(chunk, start, stop, None if lines is None else lines + 1)
 
 
-def _after(chunk: Chunk, stop: int) -> int:
-    """Returns where the next line starts; `\\r\\n` is one line end."""
-    if chunk.data[stop : stop + 2] == b"\r\n":
-        return stop + 2
-    return stop + 1
+def _line(chunk: Chunk, start: int, stop: int, number: int | None) -> Line:
+    data = chunk.data
+    # What follows begins behind the line end, which is two bytes if it is `\r\n`.
+    after = stop + 2 if data.startswith(b"\r\n", stop) else stop + 1
+    return Line(
+        text=data[start:stop].decode("ascii", "replace"),
+        offset=chunk.offset + start,
+        line=number,
+        ended=stop < chunk.end,
+        following=data[after : min(after + _LOOKAHEAD, chunk.filled)],
+    )
 
 
 def _spans(chunk: Chunk, marker: bytes) -> Iterator[tuple[int, int]]:
     """Yields (start, stop) of each line with the marker, without its line end."""
-    data, end = chunk.data, chunk.end
-    find, rfind = data.find, data.rfind
     floor = 0
-    hit = find(marker, 0, end)
+    hit = chunk.data.find(marker, 0, chunk.end)
     while hit >= 0:
-        start = rfind(b"\n", floor, hit) + 1 or floor
-        start = rfind(b"\r", start, hit) + 1 or start
-        stop = find(b"\n", hit, end)
-        if stop < 0:
-            stop = end
-        carriage = find(b"\r", hit, stop)
-        if carriage >= 0:
-            stop = carriage
+        start, stop = _span(chunk, hit, floor)
         yield start, stop
-        floor = min(stop + 1, end)
-        hit = find(marker, floor, end)
+        floor = min(stop + 1, chunk.end)
+        hit = chunk.data.find(marker, floor, chunk.end)
+
+
+def _span(chunk: Chunk, hit: int, floor: int) -> tuple[int, int]:
+    """Returns (start, stop) of the line around a place, without its line end, `floor` or later."""
+    data, end = chunk.data, chunk.end
+    start = data.rfind(b"\n", floor, hit) + 1 or floor
+    start = data.rfind(b"\r", start, hit) + 1 or start
+    stop = data.find(b"\n", hit, end)
+    if stop < 0:
+        stop = end
+    carriage = data.find(b"\r", hit, stop)
+    return start, stop if carriage < 0 else carriage

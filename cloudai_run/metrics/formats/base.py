@@ -12,7 +12,8 @@ from cloudai_run.metrics.samples import BusTable, FormatName, Step
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # How the rest of a torn line starts: what is left of a number, then a separator.
-_FRAGMENT = re.compile(rb"[ \t]*(?:\d+: ?)?(?:[0-9.eE+-]{1,16}[ \t]*(?:[|\r\n,\]]|$)|[ \t]*\|)")
+FRAGMENT = r"[ \t]*(?:\d+: ?)?(?:[0-9.eE+-]{1,16}[ \t]*(?:[|\r\n,\]]|$)|[ \t]*\|)"
+_FRAGMENT = re.compile(FRAGMENT.encode())
 _EXAMPLE_LENGTH = 200
 
 
@@ -32,11 +33,29 @@ class Line:
     offset: int
     line: int | None
     ended: bool
-    following: bytes
+    following: bytes | bytearray
 
     def last_value_is_whole(self) -> bool:
         """Whether a value that stands at the very end of the line can be trusted not to be cut in two."""
-        return self.ended and (self.following == b"" or _FRAGMENT.match(self.following) is None)
+        return self.ended and _FRAGMENT.match(self.following) is None
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a marker was found: in a buffer, before its line is cut out.
+
+    Attributes:
+        data: the buffer; up to `filled` it may be looked at.
+        hit: the marker's place in it.
+        offset: byte offset of data[0] in the source.
+        line: 1-based line number, None where lines are no longer counted.
+    """
+
+    data: bytearray
+    filled: int
+    offset: int
+    hit: int = 0
+    line: int | None = None
 
 
 @dataclass(slots=True)
@@ -80,6 +99,19 @@ class Collector:
         else:
             seen.count += 1
 
+    def add(
+        self, fields: dict[str, float | int | str | None], prefix: str, offset: int, line: int | None
+    ) -> None:
+        """Adds the step with these fields, printed by whom the prefix names."""
+        label = self.label(prefix)
+        fields["attempt"] = self.attempt
+        fields["source"] = self.source
+        fields["offset"] = offset
+        fields["line"] = line
+        fields["rank"] = self.rank if label.rank is None else label.rank
+        fields["node"] = label.node or self.node
+        self.steps.append(Step.of(fields))
+
     def label(self, prefix: str) -> Label:
         """Returns the rank and node that the text before a marker names."""
         if not prefix:
@@ -95,6 +127,14 @@ class Collector:
 class Parser(Protocol):
     """Reads one source line by line."""
 
+    def quick(self, at: Place, out: Collector) -> int:
+        """Reads the line at a marker where it stands in the buffer, if it can.
+
+        Returns:
+            Where the line ends (its line end not included), or -1 if it is to be read with care.
+        """
+        ...
+
     def __call__(self, line: Line, out: Collector) -> None:
         """Reads one candidate line into the collector."""
         ...
@@ -109,6 +149,10 @@ class LineParser:
 
     def __init__(self, parse: Callable[[Line, Collector], None]) -> None:
         self._parse = parse
+
+    def quick(self, at: Place, out: Collector) -> int:
+        """Reads nothing."""
+        return -1
 
     def __call__(self, line: Line, out: Collector) -> None:
         """Reads one candidate line into the collector."""

@@ -17,7 +17,6 @@ from cloudai_run.metrics.formats.base import (
     positive,
     without_ansi,
 )
-from cloudai_run.metrics.samples import Step
 
 _STEP = re.compile(r"completed step: (\d+), ")
 _CHECKPOINT = re.compile(r"saved a checkpoint at step (\d+)")
@@ -69,21 +68,17 @@ def _step(line: Line, out: Collector, prefix: str, step: int, text: str, whole: 
     if step_time is None:
         out.problem("step lines without a usable step time", line)
     tflops = next((values[key] for key in _TFLOPS if key in values), "")
-    label = out.label(prefix)
-    out.steps.append(
-        Step(
-            step=step,
-            step_time_s=step_time,
-            loss=number(values.get("loss", "")),
-            framework_tflops_per_gpu=positive(number(tflops)),
-            tokens_per_s_per_gpu=positive(number(values.get("Tokens/s/device", ""))),
-            rank=out.rank if label.rank is None else label.rank,
-            node=label.node or out.node,
-            attempt=out.attempt,
-            source=out.source,
-            offset=line.offset,
-            line=line.line,
-        )
+    out.add(
+        {
+            "step": step,
+            "step_time_s": step_time,
+            "loss": number(values.get("loss", "")),
+            "framework_tflops_per_gpu": positive(number(tflops)),
+            "tokens_per_s_per_gpu": positive(number(values.get("Tokens/s/device", ""))),
+        },
+        prefix,
+        line.offset,
+        line.line,
     )
 
 

@@ -18,7 +18,6 @@ from cloudai_run.metrics.formats.base import (
     whole_number,
     without_ansi,
 )
-from cloudai_run.metrics.samples import Step
 
 _HEAD = re.compile(r"(?<![\w.])iteration\s+(\d+)\s*/\s*(\d+)\s*\|")
 _VALIDATION = re.compile(r"validation loss at iteration\s+(\d+)\b[^|]*\|\s*lm loss value:\s*(\S+)\s*\|")
@@ -81,28 +80,24 @@ def _iteration(line: Line, out: Collector, prefix: str, head: re.Match[str], tex
         out.problem("step lines without a usable step time", line, head[0] + text)
     loss_key = next((key for key in _LOSSES if key in values), None)
     throughput = next((values[key] for key in _THROUGHPUT if key in values), None)
-    label = out.label(prefix)
     out.total_steps = total
     out.last_of_all = step == total
-    out.steps.append(
-        Step(
-            step=step,
-            step_time_s=None if elapsed_ms is None else elapsed_ms / 1000,
-            loss=number(values[loss_key]) if loss_key else None,
-            grad_norm=_first(values.get("grad norm")),
-            learning_rate=_first(values.get("learning rate")),
-            global_batch_size=whole_number(values.get("global batch size", "")),
-            consumed_samples=whole_number(values.get("consumed samples", "")),
-            framework_tflops_per_gpu=positive(_first(throughput)),
-            nan_iterations=whole_number(values.get("number of nan iterations", "")),
-            skipped_iterations=whole_number(values.get("number of skipped iterations", "")),
-            rank=out.rank if label.rank is None else label.rank,
-            node=label.node or out.node,
-            attempt=out.attempt,
-            source=out.source,
-            offset=line.offset,
-            line=line.line,
-        )
+    out.add(
+        {
+            "step": step,
+            "step_time_s": None if elapsed_ms is None else elapsed_ms / 1000,
+            "loss": number(values[loss_key]) if loss_key else None,
+            "grad_norm": _first(values.get("grad norm")),
+            "learning_rate": _first(values.get("learning rate")),
+            "global_batch_size": whole_number(values.get("global batch size", "")),
+            "consumed_samples": whole_number(values.get("consumed samples", "")),
+            "framework_tflops_per_gpu": positive(_first(throughput)),
+            "nan_iterations": whole_number(values.get("number of nan iterations", "")),
+            "skipped_iterations": whole_number(values.get("number of skipped iterations", "")),
+        },
+        prefix,
+        line.offset,
+        line.line,
     )
 
 

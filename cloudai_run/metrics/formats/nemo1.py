@@ -18,7 +18,6 @@ from cloudai_run.metrics.formats.base import (
     whole_number,
     without_ansi,
 )
-from cloudai_run.metrics.samples import Step
 
 _STATE = re.compile(r"Epoch (\d+):")
 # The closing bracket must not stand inside a number, or the last value is a torn one.
@@ -71,24 +70,20 @@ def _state(line: Line, out: Collector, prefix: str, text: str) -> None:
         return
     if step_time is None:
         out.notes[NO_TIMING] = None
-    label = out.label(prefix)
     out.last_of_all = done == whole_number(bar[2])
-    out.steps.append(
-        Step(
-            step=step,
-            step_time_s=step_time,
-            loss=loss,
-            val_loss=number(values.get("val_loss", "")),
-            grad_norm=number(values.get("grad_norm", "")),
-            learning_rate=number(values.get("lr", "")),
-            consumed_samples=whole_number(values.get("consumed_samples", "")),
-            rank=out.rank if label.rank is None else label.rank,
-            node=label.node or out.node,
-            attempt=out.attempt,
-            source=out.source,
-            offset=line.offset,
-            line=line.line,
-        )
+    out.add(
+        {
+            "step": step,
+            "step_time_s": step_time,
+            "loss": loss,
+            "val_loss": number(values.get("val_loss", "")),
+            "grad_norm": number(values.get("grad_norm", "")),
+            "learning_rate": number(values.get("lr", "")),
+            "consumed_samples": whole_number(values.get("consumed_samples", "")),
+        },
+        prefix,
+        line.offset,
+        line.line,
     )
 
 

@@ -6,47 +6,111 @@ after a resume), so fields are read by key. The printer writes 4 significant dig
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from cloudai_run.metrics.formats.base import (
+    FRAGMENT,
     Collector,
     Format,
     Line,
+    Place,
     number,
     positive,
     whole_number,
     without_ansi,
 )
-from cloudai_run.metrics.samples import Step
 
 _MARKER = "Training epoch "
 _STEP_TIME = "train_step_timing in s"
-_FLOATS = {
-    "lr": "learning_rate",
-    "reduced_train_loss": "loss",
-    "grad_norm": "grad_norm",
-    "val_loss": "val_loss",
+
+
+def _positive(text: str) -> float | None:
+    return positive(number(text))
+
+
+# The printer's key, the field of `Step`, and how its text is read.
+_FIELDS: dict[str, tuple[str, Callable[[str], float | int | None]]] = {
+    "lr": ("learning_rate", number),
+    "global_batch_size": ("global_batch_size", whole_number),
+    "global_step": ("step", whole_number),
+    "max_memory_reserved": ("memory_reserved_bytes", _positive),
+    "max_memory_allocated": ("memory_allocated_bytes", _positive),
+    "reduced_train_loss": ("loss", number),
+    "grad_norm": ("grad_norm", number),
+    _STEP_TIME: ("step_time_s", _positive),
+    "TFLOPS_per_GPU": ("framework_tflops_per_gpu", _positive),
+    "tokens_per_sec_per_gpu": ("tokens_per_s_per_gpu", _positive),
+    "consumed_samples": ("consumed_samples", whole_number),
+    "val_loss": ("val_loss", number),
 }
-_POSITIVE = {
-    _STEP_TIME: "step_time_s",
-    "TFLOPS_per_GPU": "framework_tflops_per_gpu",
-    "tokens_per_sec_per_gpu": "tokens_per_s_per_gpu",
-    "max_memory_reserved": "memory_reserved_bytes",
-    "max_memory_allocated": "memory_allocated_bytes",
-}
-_WHOLE = {
-    "global_step": "step",
-    "global_batch_size": "global_batch_size",
-    "consumed_samples": "consumed_samples",
-}
-_FIELD_OF = _FLOATS | _POSITIVE | _WHOLE
+_Fields = dict[str, float | int | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How an earlier line was laid out, as one pattern: nearly all lines of a log are laid out alike."""
+
+    pattern: re.Pattern[bytes]
+    prefix: str
+    before: bytes
+    names: tuple[str, ...]
+    readers: tuple[Callable[[bytes], float | int], ...]
+    time_at: int
+    last_key: str
+
+    @classmethod
+    def of(cls, prefix: str, keys: Sequence[str]) -> _Layout:
+        """Returns the layout of a line with this text before the marker and these keys, in order."""
+        known = [_FIELDS[key] for key in keys if key in _FIELDS]
+        values = (rf" \| {re.escape(key)}: " + (_NUMBER if key in _FIELDS else r"[^\s|]+") for key in keys)
+        text = rf"{_MARKER}\d+, iteration (\d+)/(\d+){''.join(values)}(?=\r?\n(?!{FRAGMENT}))"
+        return cls(
+            re.compile(text.encode()),
+            prefix,
+            f"\n{prefix}".encode(),
+            tuple(name for name, _ in known),
+            tuple(int if read is whole_number else float for _, read in known),
+            [name for name, _ in known].index("step_time_s"),
+            keys[-1],
+        )
+
+
+_NUMBER = r"([0-9][0-9.eE+-]*)"
 
 
 class Nemo2Parser:
     """Reads one source; remembers what tells a whole line from a cut one."""
 
     def __init__(self) -> None:
+        self._layout: _Layout | None = None
         self._consumed_comes_last = False
         self._last_step = -1
         self._val_loss: float | None = None
+
+    def quick(self, at: Place, out: Collector) -> int:
+        """Reads the line at a marker if it is laid out as the lines before it; returns its end, or -1."""
+        layout = self._layout
+        if layout is None or not at.data.startswith(layout.before, at.hit - len(layout.before)):
+            return -1
+        match = layout.pattern.match(at.data, at.hit, at.filled)
+        if match is None:
+            return -1
+        done, batches, *texts = match.groups()
+        try:
+            values = [read(text) for read, text in zip(layout.readers, texts, strict=True)]
+        except ValueError:
+            return -1
+        fields: _Fields = dict(zip(layout.names, values, strict=True))
+        step = fields["step"]
+        if not isinstance(step, int) or not 0 < values[layout.time_at] < math.inf:
+            return -1
+        self._remember(step, fields, layout.last_key, out)
+        out.last_of_all |= done == batches
+        out.add(fields, layout.prefix, at.offset + at.hit - len(layout.before) + 1, at.line)
+        return match.end()
 
     def __call__(self, line: Line, out: Collector) -> None:
         """Reads one line, which may hold several steps if line ends were lost."""
@@ -62,79 +126,69 @@ class Nemo2Parser:
 
     def _piece(self, line: Line, out: Collector, prefix: str, piece: str, whole: bool) -> None:
         head, *parts = piece.split("|")
-        fields: dict[str, float | int | None] = {}
-        last = len(parts) - 1
-        key = ""
-        for position, part in enumerate(parts):
-            previous, (key, colon, text) = key, part.partition(":")
-            key, text = key.strip(), text.strip()
-            if not colon or not key[:1].isalpha():
-                # A separator inside a number: what stood before it is only its first part.
-                fields.pop(_FIELD_OF.get(previous, ""), None)
-                out.problem("broken lines, read in part", line, _MARKER + piece)
-                continue
-            # Only a separator proves that a number is whole; the last one needs another proof.
-            if position == last and not whole:
-                continue
-            self._field(line, out, fields, key, text)
-        step = fields.pop("step", None)
-        if not isinstance(step, int) or (last >= 0 and parts[last].strip().startswith("global_step")):
+        fields, keys, good = _read(parts, whole, line, out)
+        last_key = keys[-1] if keys else ""
+        step = fields.get("step")
+        if not isinstance(step, int) or last_key == "global_step":
             out.problem("step lines not understood", line, _MARKER + piece)
             return
-        if key == _STEP_TIME and "step_time_s" in fields and self._was_cut(step, fields):
-            del fields["step_time_s"]
-        if fields.get("step_time_s") is None:
+        if good and whole and "consumed_samples" in fields and "step_time_s" in fields:
+            self._layout = _Layout.of(prefix, keys)
+        if last_key == _STEP_TIME and self._was_cut(step, fields):
+            fields.pop("step_time_s", None)
+        if "step_time_s" not in fields:
             out.problem("step lines without a usable step time", line, _MARKER + piece)
-        self._remember(step, fields, key, out, head)
-        label = out.label(prefix)
-        rank = out.rank if label.rank is None else label.rank
-        out.steps.append(
-            Step(
-                step=step,
-                rank=rank,
-                node=label.node or out.node,
-                attempt=out.attempt,
-                source=out.source,
-                offset=line.offset,
-                line=line.line,
-                **fields,  # type: ignore[arg-type]  # the tables above pair each field with its type
-            )
-        )
+        self._remember(step, fields, last_key, out)
+        done, _, batches = head.partition("iteration ")[2].strip().partition("/")
+        out.last_of_all |= done.isdigit() and done == batches.strip()
+        out.add(fields, prefix, line.offset, line.line)
 
-    def _field(
-        self, line: Line, out: Collector, fields: dict[str, float | int | None], key: str, text: str
-    ) -> None:
-        value: float | int | None
-        if (name := _POSITIVE.get(key)) is not None:
-            value = positive(number(text))
-        elif (name := _FLOATS.get(key)) is not None:
-            value = number(text)
-        elif (name := _WHOLE.get(key)) is not None:
-            value = whole_number(text)
-        else:
-            return
-        if value is None:
-            out.problem(f"values of {key} not understood", line, text)
-        else:
-            fields[name] = value
-
-    def _was_cut(self, step: int, fields: dict[str, float | int | None]) -> bool:
+    def _was_cut(self, step: int, fields: _Fields) -> bool:
         """Whether a line that ends with the step time lacks what followed it on earlier lines."""
         return self._consumed_comes_last and "consumed_samples" not in fields and step > self._last_step
 
-    def _remember(
-        self, step: int, fields: dict[str, float | int | None], last_key: str, out: Collector, head: str
-    ) -> None:
-        self._consumed_comes_last |= last_key == "consumed_samples"
+    def _remember(self, step: int, fields: _Fields, last_key: str, out: Collector) -> None:
+        if last_key == "consumed_samples":
+            self._consumed_comes_last = True
         self._last_step = step
         # The printer repeats the last validation's loss; a new value marks the step after a validation.
         val_loss = fields.get("val_loss")
-        if val_loss is not None and val_loss != self._val_loss:
+        if isinstance(val_loss, float) and val_loss != self._val_loss:
             self._val_loss = val_loss
             out.validations[step - 1] = val_loss
-        done, _, batches = head.partition("iteration ")[2].strip().partition("/")
-        if done.isdigit() and done == batches.strip():
-            out.last_of_all = True
+
+
+def _read(parts: Sequence[str], whole: bool, line: Line, out: Collector) -> tuple[_Fields, list[str], bool]:
+    """Returns the fields that can be trusted, all keys in order, and whether there was nothing to object to.
+
+    Only a separator behind it proves that a number is whole; for the last one `whole` says it.
+    """
+    fields: _Fields = {}
+    keys: list[str] = []
+    name = ""
+    good = True
+    for position, part in enumerate(parts):
+        key, colon, text = part.partition(":")
+        key = key.strip()
+        if not colon or not key[:1].isalpha():
+            # A separator inside a number: what stood before it is only its first part.
+            fields.pop(name, None)
+            out.problem("broken lines, read in part", line)
+            good = False
+            continue
+        keys.append(key)
+        known = _FIELDS.get(key)
+        if known is None or (position == len(parts) - 1 and not whole):
+            name = ""
+            continue
+        name, read = known
+        value = read(text.strip())
+        if value is None:
+            out.problem(f"values of {key} not understood", line, text)
+            good = False
+        else:
+            fields[name] = value
+    return fields, keys, good
 
 
 def _recognise(text: str) -> bool:
@@ -145,7 +199,8 @@ FORMAT = Format(
     name="nemo2",
     title="NeMo 2 (progress printer)",
     signs=(_MARKER.encode(),),
-    markers=(_MARKER.encode(),),
+    # Without the space: a rarer last byte lets the search skip further.
+    markers=(_MARKER.strip().encode(),),
     recognise=_recognise,
     new_parser=Nemo2Parser,
     example="Training epoch 0, iteration 3/99 | ... | global_step: 3 | ... | train_step_timing in s: 4.49",

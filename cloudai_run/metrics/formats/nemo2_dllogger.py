@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 
 from cloudai_run.metrics.formats.base import Collector, Format, Line, LineParser, positive, without_ansi
-from cloudai_run.metrics.samples import Step
 
 _MARKER = "DLLL "
 _DECODER = json.JSONDecoder()
@@ -52,26 +51,22 @@ def _step(record: Mapping[str, object], line: Line, out: Collector, prefix: str)
     step_time = positive(_float(data.get("train_step_timing in s")))
     if step_time is None:
         out.problem("step lines without a usable step time", line)
-    label = out.label(prefix)
-    out.steps.append(
-        Step(
-            step=step,
-            step_time_s=step_time,
-            loss=_float(data.get("reduced_train_loss")),
-            val_loss=_float(data.get("val_loss")),
-            grad_norm=_float(data.get("grad_norm")),
-            learning_rate=_float(data.get("lr")),
-            global_batch_size=_whole(data.get("global_batch_size")),
-            consumed_samples=_whole(data.get("consumed_samples")),
-            framework_tflops_per_gpu=positive(_float(data.get("TFLOPS_per_GPU"))),
-            tokens_per_s_per_gpu=positive(_float(data.get("tokens_per_sec_per_gpu"))),
-            rank=out.rank if label.rank is None else label.rank,
-            node=label.node or out.node,
-            attempt=out.attempt,
-            source=out.source,
-            offset=line.offset,
-            line=line.line,
-        )
+    out.add(
+        {
+            "step": step,
+            "step_time_s": step_time,
+            "loss": _float(data.get("reduced_train_loss")),
+            "val_loss": _float(data.get("val_loss")),
+            "grad_norm": _float(data.get("grad_norm")),
+            "learning_rate": _float(data.get("lr")),
+            "global_batch_size": _whole(data.get("global_batch_size")),
+            "consumed_samples": _whole(data.get("consumed_samples")),
+            "framework_tflops_per_gpu": positive(_float(data.get("TFLOPS_per_GPU"))),
+            "tokens_per_s_per_gpu": positive(_float(data.get("tokens_per_sec_per_gpu"))),
+        },
+        prefix,
+        line.offset,
+        line.line,
     )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cloudai_run.metrics.formats.base import Collector, Format, Line, number, positive, without_ansi
+from cloudai_run.metrics.formats.base import Collector, Format, Line, Place, number, positive, without_ansi
 from cloudai_run.metrics.samples import Step
 
 PRINTED_STEPS = 20
@@ -41,6 +41,10 @@ class PaxmlParser:
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int | None, str], list[_Entry]] = {}
+
+    def quick(self, at: Place, out: Collector) -> int:
+        """Reads nothing: a process prints 20 times at most."""
+        return -1
 
     def __call__(self, line: Line, out: Collector) -> None:
         """Reads one candidate line."""
