@@ -161,7 +161,7 @@ class TypeReader:
         if issubclass(cls, enum.Enum):
             self.enums[dotted_name(cls)] = list(cls.__members__)
             return ["enum", dotted_name(cls)]
-        name = "" if cls is object or cls.__module__ == "builtins" else self._note(cls)
+        name = "" if cls.__module__ in ("builtins", "typing") else self._note(cls)
         return ["object", name] if name else "any"
 
     def _note(self, cls: type) -> str:
@@ -406,6 +406,25 @@ def registries() -> dict[str, dict[str, Callable[..., object]]]:
     return found
 
 
+def named_objects(*values: Json) -> Iterator[str]:
+    """Yields the name of each object that is named and not called inside some trees."""
+    for value in values:
+        if isinstance(value, dict):
+            if value.get("_call_") is False:
+                yield value["_target_"]
+            yield from named_objects(*value.values())
+        elif isinstance(value, list):
+            yield from named_objects(*value)
+
+
+def dtypes() -> dict[str, str]:
+    """Returns the name of each torch dtype by each name that it has in torch (`half` is `float16`)."""
+    import torch
+
+    found = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
+    return {f"torch.{name}": str(value) for name, value in sorted(found.items())}
+
+
 def aliases(targets: Mapping[str, Callable[..., object]]) -> dict[str, str]:
     """Returns the shorter names under which NeMo's packages re-export the targets."""
     found: dict[str, str] = {}
@@ -455,7 +474,8 @@ def export(only: list[str], image: str | None) -> dict[str, Json]:
         "versions": versions(),
         "image": image,
         "enums": dict(sorted(collected.reader.enums.items())),
-        "aliases": aliases(collected.targets),
+        "aliases": aliases(collected.targets) | {name: dtype for name, dtype in dtypes().items() if name != dtype},
+        "names": sorted({*dtypes().values(), *named_objects(described, recipes, factories)}),
         "recipes": recipes,
         "factories": factories,
         "targets": fold(described),

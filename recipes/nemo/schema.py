@@ -29,6 +29,7 @@ from cloudai_run.recipes.suggest import did_you_mean
 Tree: TypeAlias = "None | bool | int | float | str | list[Tree] | dict[str, Tree]"
 Type: TypeAlias = "str | list[Type]"
 
+PRETRAIN = "nemo.collections.llm.api.pretrain"
 DEFAULT_ID = "nemo_2_7_3"
 DEFAULT_FILE = "nemo-2.7.3.jsonl.xz"
 SUFFIX = ".jsonl.xz"
@@ -141,7 +142,8 @@ class Schema:
         versions: The versions of nemo_toolkit, megatron-core, lightning, nemo_run and torch it was exported from.
         image: The container image it was exported in; None for an environment that is no image.
         enums: The member names of each enum that a type names.
-        aliases: Shorter dotted names of targets, as NeMo's packages re-export them.
+        aliases: Other dotted names of targets and dtypes, as NeMo's packages and torch re-export them.
+        names: The dotted names of other objects that a recipe or a default names: dtypes, functions, classes.
         descriptions: The recipes' one-line descriptions by name (cheaper than reading all of `recipes`).
         recipes: The recipes by name.
         factories: The registered factories by type and name.
@@ -153,10 +155,21 @@ class Schema:
     image: str | None
     enums: Mapping[str, tuple[str, ...]]
     aliases: Mapping[str, str]
+    names: frozenset[str]
     descriptions: Mapping[str, str]
     recipes: Mapping[str, Recipe]
     factories: Mapping[str, Mapping[str, Factory]]
     targets: Mapping[str, Target]
+
+    @property
+    def title(self) -> str:
+        """The NeMo version as a message names it."""
+        return f"NeMo {self.versions['nemo_toolkit']}"
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dotted names of torch's dtypes."""
+        return tuple(sorted(name for name in self.names if name.startswith("torch.") and name.count(".") == 1))
 
     def recipe_tree(self, name: str) -> dict[str, Tree]:
         """Returns a copy of a recipe's tree, which holds what the recipe sets and no defaults.
@@ -165,8 +178,7 @@ class Schema:
             RecipeError: This NeMo has no recipe of that name.
         """
         if name not in self.recipes:
-            nemo = self.versions.get("nemo_toolkit", "?")
-            raise RecipeError(f"NeMo {nemo} has no recipe {name}" + _hint(name, self.recipes))
+            raise RecipeError(f"{self.title} has no recipe {name}" + _hint(name, self.recipes))
         return copy.deepcopy(self.recipes[name].config)
 
     def target(self, dotted: str) -> Target:
@@ -277,6 +289,7 @@ def read_schema(schema_id: str, path: Path) -> Schema:
         image=header["image"],
         enums={name: tuple(members) for name, members in header["enums"].items()},
         aliases=header["aliases"],
+        names=frozenset(header["names"]),
         descriptions=header["recipes"],
         recipes=_Lines(recipes, lambda name, raw: Recipe(name=name, **raw)),
         factories={space: _factories(space, registered) for space, registered in made.items()},
