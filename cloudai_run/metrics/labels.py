@@ -25,6 +25,7 @@ _TORCHRUN = re.compile(r"\[(?:default|rank)(\d+)\]:\s?")
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])(?:rank|task|proc)[-_.]?(\d+)(?!\d)", re.IGNORECASE)
 _JOB_NODE_TASK = re.compile(r"-\d+-(\d+)-(\d+)\.(?:txt|out|err|log)$")
+_NODE_LOG = re.compile(r"node-\d+-(.+)\.log$")
 _NODE_IN_NAME = re.compile(r"(?:^|[-_.])((?:node|host)[-_]?\d+)(?=[-_.]|$)", re.IGNORECASE)
 _ATTEMPT = re.compile(r"attempt[-_.]?(\d+)", re.IGNORECASE)
 
@@ -59,9 +60,12 @@ def label_of(prefix: str) -> Label:
 def label_of_file(name: str) -> Label:
     """Returns the rank and node told by a file's name.
 
-    Understood: `rank3`, `task_3`, `proc-3` anywhere, Slurm's `<name>-%j-%n-%t.txt`, `node7`.
+    Understood: `rank3`, `task_3`, `proc-3` anywhere, Slurm's `<name>-%j-%n-%t.txt`, `node7`, and the
+    `node-<index>-<name>.log` of a run folder, whose lines carry the ranks.
     """
     base = PurePath(name).name
+    if match := _NODE_LOG.match(base):
+        return Label(node=match[1])
     if match := _JOB_NODE_TASK.search(base):
         return Label(int(match[2]), f"node {match[1]}")
     rank = _RANK_IN_NAME.search(base)
@@ -70,6 +74,6 @@ def label_of_file(name: str) -> Label:
 
 
 def attempt_of_path(path: str) -> int | None:
-    """Returns the attempt that a path names (`attempt-1/`, `rank0.attempt_2.log`), None if it names none."""
-    found = _ATTEMPT.findall(path)
+    """Returns the attempt that a file's name or folder tells (`attempt-1/rank-0.log`), None without one."""
+    found = _ATTEMPT.findall("/".join(PurePath(path).parts[-2:]))
     return int(found[-1]) if found else None

@@ -29,9 +29,10 @@ def _steps_after(one: Scanned, event: Event) -> int:
 def failures_of(scanned: Sequence[Scanned]) -> tuple[Failure, ...]:
     """Returns the known error texts in order, each kind and rank once.
 
-    One that the run survived (it went on to print steps) is not fatal.
+    One that the run survived (it went on to print steps, or there was a further attempt) is not fatal.
     """
     found: dict[tuple[str, int | None], Failure] = {}
+    last_attempt = max((one.found.attempt for one in scanned), default=0)
     for one in scanned:
         for event in one.events:
             rank = one.found.rank if event.rank is None else event.rank
@@ -41,9 +42,15 @@ def failures_of(scanned: Sequence[Scanned]) -> tuple[Failure, ...]:
             if (event.failure, rank) in found and event.failure != "exception":
                 continue
             known = FAILURES[event.failure]
-            fatal = known.fatal and _steps_after(one, event) < _WENT_ON
+            went_on = one.found.attempt < last_attempt or _steps_after(one, event) >= _WENT_ON
             found[(event.failure, rank)] = Failure(
-                event.failure, event.text, known.advice, one.found.source, event.line, rank, fatal
+                event.failure,
+                event.text,
+                known.advice,
+                one.found.source,
+                event.line,
+                rank,
+                known.fatal and not went_on,
             )
     return tuple(found.values())[:_MAX_FAILURES]
 

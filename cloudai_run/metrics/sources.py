@@ -14,6 +14,8 @@ from cloudai_run.metrics.labels import NO_LABEL, Label, attempt_of_path, label_o
 
 LOG_SUFFIXES = frozenset({".log", ".out", ".err", ".txt", ".stdout", ".stderr", ""})
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"(\xb5/\xfd": "zstd"}
+_NODE_LOG = re.compile(r"node-\d+-.+\.log$")
+_RANK_LOG = re.compile(r"rank-\d+\.log$")
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -58,6 +60,9 @@ def _files(path: Path) -> list[Path]:
             for name in sorted(names)
             if Path(name).suffix.lower() in LOG_SUFFIXES and (Path(folder) / name).is_file()
         ]
+        # A run folder holds rank 0's lines twice: among the node's, and by themselves.
+        by_node = {log.parent for log in found if _NODE_LOG.match(log.name)}
+        found = [log for log in found if log.parent not in by_node or not _RANK_LOG.match(log.name)]
         if not found:
             raise UserError(f"{path} holds no log ({', '.join(sorted(LOG_SUFFIXES - {''}))})")
         return found
