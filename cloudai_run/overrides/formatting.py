@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .schema import Tree
+from .text import shown
 
 
 def format_value(tree: Tree) -> str:
@@ -28,3 +29,16 @@ def format_value(tree: Tree) -> str:
         case dict():
             entries = (f"{key!r}: {format_value(item)}" for key, item in tree.items())
             return f"{{{', '.join(entries)}}}"
+
+
+def brief(value: Tree, width: int = 40) -> str:
+    """Returns a value for a message, in at most `width` characters: of a config node, the class alone."""
+    return shown(_short(value), width)
+
+
+def _short(value: Tree) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_short, value))}]"
+    if isinstance(value, dict) and "_target_" in value and "_call_" not in value:
+        return f"{str(value['_target_']).rpartition('.')[2]}(...)"
+    return format_value(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cloudai_run.errors import UserError
 
-from .formatting import format_value
+from .formatting import brief
 from .mismatch import Mismatch, describe
 from .objects import choices
 from .schema import SchemaLike, TargetLike, Tree, form, members
@@ -71,20 +71,13 @@ def _is(value: Tree | Unset) -> str:
     return "is not set" if value is UNSET else f"is {brief(value)}"
 
 
-def brief(value: Tree) -> str:
-    """Returns a value in at most 40 characters: of a config node, the class alone."""
-    if isinstance(value, dict) and is_node(value):
-        return f"{str(value['_target_']).rpartition('.')[2]}(...)"
-    return shown(format_value(value), 40)
-
-
 def _bad_index(error: Lost, override: Override, naming: Naming) -> UserError:
     where, node = naming.path(error.at) or naming.subject, error.node
     if not isinstance(node, list):
         return fail(f"{naming.word(override)}: {where} {_is(node)}, which is no list")
     if isinstance(error.name, str):
         hint = f"an element of it is {where}[0]" if node else ""
-        return fail(f"{naming.word(override)}: {where} is a list of {len(node)}, no node", hint)
+        return fail(f"{naming.word(override)}: {where} is a list, which has no parameters", hint)
     if not node:
         return fail(f"{naming.word(override)}: {where} is an empty list", f"add to it with {where}+=[...]")
     last = f"the last element is {where}[{len(node) - 1}]"
@@ -104,15 +97,18 @@ def unknown(
     target = node_target(node, schema)
     known = known_names(node, target)
     kwargs = target is None or target.var_kwargs
-    near = _near_paths(override.path, at, name, known, tree, schema)
-    lines = [f"{naming.subject} has no parameter {naming.path((*at, name))}"]
+    similar = _similar(name, known)
+    near = _near_paths(override.path, at, similar, tree, schema)
+    lines = [f"{naming.subject} has no parameter {shown(naming.path((*at, name)), 100)}"]
     lines.append(f"{_owner(at, str(node['_target_']), naming)} accepts: {some_of(known) or 'nothing'}")
     if near:
         lines.append(f"did you mean {' or '.join(naming.prefix + path for path in near)}?")
-    if kwargs and not override.marked and not near:
+    elif not at and naming.show and is_slip(name, ["run"]):
+        lines.append(f"did you mean {join_path(('run', *override.path[1:]))}?")
+    if kwargs and not override.marked and not similar:
         mark = naming.word(override)
         lines.append(f"it takes further arguments (**kwargs): write +{mark} if this one is meant")
-    if kwargs and override.marked and near:
+    if kwargs and override.marked and similar:
         lines.append("it differs too little from that one to be meant for another argument")
     if naming.show:
         lines.append(f"all of them: {' '.join([naming.show, *[join_path(at)] * bool(at)])}")
@@ -139,16 +135,18 @@ def is_slip(name: str, known: Iterable[str]) -> bool:
     return any(SequenceMatcher(None, folded, other.lower()).ratio() >= SLIP for other in known)
 
 
-def _near_paths(
-    path: Path, at: Path, name: str, known: list[str], tree: dict[str, Tree], schema: SchemaLike
-) -> list[str]:
-    """Returns up to two existing paths that may be meant: near names here, or this name elsewhere."""
+def _similar(name: str, known: list[str]) -> list[str]:
     from cloudai_run.recipes.suggest import did_you_mean
 
-    rest = path[len(at) + 1 :]
     similar = did_you_mean(name, known, limit=2)
-    if similar and is_slip(name, similar[:1]):
-        similar = similar[:1]
+    return similar[:1] if similar and is_slip(name, similar[:1]) else similar
+
+
+def _near_paths(
+    path: Path, at: Path, similar: list[str], tree: dict[str, Tree], schema: SchemaLike
+) -> list[str]:
+    """Returns up to two existing paths that may be meant: similar names here, or the last name elsewhere."""
+    rest = path[len(at) + 1 :]
     near = [(*at, other, *rest) for other in similar]
     found = [other for other in near if _exists(other, tree, schema)] or [(*at, o[len(at)]) for o in near]
     if not found:
@@ -157,8 +155,7 @@ def _near_paths(
         leaf = str(path[-1])
         found = [other for other in elsewhere if other[-1] == leaf]
         if not found:
-            names = did_you_mean(leaf, {str(other[-1]) for other in elsewhere}, limit=1)
-            found = [other for other in elsewhere if other[-1] in names]
+            found = [other for other in elsewhere if is_slip(leaf, [str(other[-1])])]
     return [join_path(other) for other in found[:2]]
 
 
@@ -201,8 +198,8 @@ def mismatch(
     lines = [f"{naming.word(override)}: {error.reason}"]
     if isinstance(name, str) and node_type:
         current = place.current()
-        sets = f"; {naming.subject} sets {brief(current)}" if current is not UNSET else ""
-        lines.append(f"{owner} has {signature}{sets}")
+        now = f", now {brief(current)}" if current is not UNSET else ""
+        lines.append(f"{owner} has {signature}{now}")
     lines += error.hints
     if not error.hints and not error.depth:
         lines.append(_object_choices(place, schema))

@@ -78,14 +78,22 @@ def make_object(base: str, expr: Word | Call, schema: SchemaLike, convert: Conve
     name, call = _called(expr)
     if factory := find_factory(name, base, schema):
         return _from_factory(*factory, call, schema, convert)
-    dotted = canonical(name, schema)
+    dotted = canonical(name, schema) if "." in name else _by_short_name(name, base, schema)
     target = target_of(dotted, schema)
-    short = base.rpartition(".")[2]
+    short = _last(base)
     if target is None:
         raise _unknown(name, base, schema)
     if target.kind == "class" and base not in (dotted, *target.bases):
         raise Mismatch(f"expects {short}, got the class {shown(name)}", *_choices(base, schema), depth=1)
     return _node(dotted, target, call, schema, convert)
+
+
+def _by_short_name(name: str, base: str, schema: SchemaLike) -> str:
+    """Returns the dotted name of the only class that is a `base` and has this short name, else `name` itself."""
+    found = [dotted for dotted in subclasses(base, schema) if dotted.rpartition(".")[2] == name]
+    if len(found) > 1:
+        raise Mismatch(f"there are several classes {shown(name)}", f"write one of: {some_of(found)}", depth=1)
+    return found[0] if found else name
 
 
 def make_any_object(expr: Word | Call, schema: SchemaLike, convert: Convert) -> Tree:
@@ -106,7 +114,10 @@ def make_any_object(expr: Word | Call, schema: SchemaLike, convert: Convert) -> 
     dotted = TIMEDELTA if expr.name == "timedelta" else canonical(expr.name, schema)
     target = target_of(dotted, schema)
     if target is None:
-        hints = [*nearest(expr.name, schema.targets), f"for the text: '{shown(expr.text, 40)}'"]
+        hints = [
+            *nearest(expr.name, schema.targets),
+            f"the text itself goes in quotes: {shown(repr(expr.text), 60)}",
+        ]
         raise Mismatch(f"there is no class {shown(expr.name)} in the schema", *hints, depth=1)
     return _node(dotted, target, expr, schema, convert)
 
@@ -170,30 +181,36 @@ def _arguments(
 
 
 def _unknown(name: str, base: str, schema: SchemaLike) -> Mismatch:
-    classes = list(subclasses(base, schema))
-    shorts = {dotted.rpartition(".")[2]: dotted for dotted in classes}
+    known = choices(base, schema)
     short = name.rpartition(".")[2]
-    wanted = shorts.get(short)
-    near = [f"did you mean {wanted}?"] if wanted else nearest(name, choices(base, schema))
+    near = nearest(short, known)
     return Mismatch(
-        f"there is no factory or class {shown(name)} for {base.rpartition('.')[2]}",
-        *_choices(base, schema),
-        *near,
+        f"there is no factory or class {shown(name)} for {_last(base)}", *_choices(base, schema), *near
     )
 
 
 def _choices(base: str, schema: SchemaLike) -> list[str]:
     names = choices(base, schema)
-    return [f"{base.rpartition('.')[2]} can be: {some_of(names)}"] if names else []
+    return [f"{_last(base)} can be: {some_of(names)}"] if names else []
 
 
 def choices(base: str, schema: SchemaLike) -> list[str]:
-    """Returns what can be written where a `base` is wanted: short names of factories, and dotted classes."""
-    classes = sorted(subclasses(base, schema), key=lambda name: (not name.startswith("nemo."), name))
+    """Returns what can be written where a `base` is wanted: short names of factories, then of classes."""
+    classes = sorted(subclasses(base, schema), key=_nearness)
     near: list[str] = []
     far: list[str] = []
     for registered_for in _registries(base, schema):
         # What a factory makes may be a `base` only by the way: NeMo's optimizer modules are callbacks too.
         is_near = registered_for.rsplit(".", 2)[0] == base.rsplit(".", 2)[0]
         (near if is_near else far).extend(schema.factories[registered_for])
-    return [*near, *classes, *far]
+    return list(dict.fromkeys([*near, *map(_last, classes), *far]))
+
+
+def _nearness(name: str) -> tuple[int, str]:
+    """Sorts NeMo's own classes before those that it takes from elsewhere."""
+    packages = ("nemo.lightning.", "nemo.")
+    return next((i for i, package in enumerate(packages) if name.startswith(package)), len(packages)), name
+
+
+def _last(dotted: str) -> str:
+    return dotted.rpartition(".")[2]

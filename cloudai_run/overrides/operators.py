@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from .atoms import MAX_INT
 from .convert import convert
 from .expr import Expr, Items, Scalar
-from .formatting import format_value
+from .formatting import brief
 from .mismatch import Mismatch
 from .schema import SchemaLike, Tree, TypeSpec, element_type, form, members, value_type
-from .text import shown
 from .walk import UNSET, Unset
 
 _NUMBER = ["union", "int", "float"]
@@ -45,7 +45,7 @@ def operate(current: Tree | Unset, operator: str, value: Expr, spec: TypeSpec, s
             added = convert(["dict", "str", value_type(spec)], value, schema)
             assert isinstance(added, dict)
             return {**current, **added}
-    what = "is not set and has no default" if current is UNSET else f"is {shown(format_value(current), 40)}"
+    what = "is not set and has no default" if current is UNSET else f"is {brief(current)}"
     raise Mismatch(f"{operator} does not apply: it {what}")
 
 
@@ -83,6 +83,8 @@ def _calculate(current: int | float, operator: str, value: Expr, spec: TypeSpec,
         result = math.inf
     if isinstance(result, float) and not math.isfinite(result):
         raise Mismatch(f"{written} is too large for a float")
+    if isinstance(result, int) and abs(result) > MAX_INT:
+        raise Mismatch(f"{written} does not fit into 64 bits")
     try:
         return convert(spec, Scalar(repr(result), result), schema)
     except Mismatch as mismatch:

@@ -170,7 +170,9 @@ def _unknown(override: Override) -> UserError:
     path = join_path(override.path)
     key = str(override.path[1]) if len(override.path) > 1 else ""
     lines = [f"there is no {path}", f"run takes: {', '.join(f'run.{section}' for section in _SECTIONS)}"]
-    if key in _OPTIONS:
+    if not key:
+        pass
+    elif key in _OPTIONS:
         lines.append(f"did you mean the option {_OPTIONS[key]}?")
     else:
         lines += nearest(f"run.{key}", [f"run.{section}" for section in _SECTIONS])

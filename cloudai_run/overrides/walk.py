@@ -98,6 +98,8 @@ def find(tree: dict[str, Tree], path: Path, schema: SchemaLike) -> Place:
     place: Place | None = None
     for depth, segment in enumerate(path):
         if place is not None:
+            if not place.known:
+                raise Lost(place.path[:-1], place.path[-1], place.container)
             container, spec = _enter(place, segment), place.spec
         at = place.path if place is not None else path[:depth]
         place = _element(container, spec, at, segment) or _member(container, spec, at, segment, schema)

@@ -67,6 +67,8 @@ def parse_word(word: str) -> Override:
         UserError: it is no `path=value`, or its file cannot be read.
     """
     check_text(word)
+    if not word.strip():
+        raise UserError("an empty word is no override\n  an override is written path=value")
     left, equals, raw = word.partition("=")
     if not equals:
         raise UserError(

@@ -77,7 +77,7 @@ class Layout:
         num_gpus_per_node: GPUs on each of them.
         tensor, pipeline, context, expert, expert_tensor: the parallel sizes.
         virtual: virtual pipeline size; None without one, or where one pipeline stage makes NeMo drop it.
-        strategy, ddp, model, data, plugins: the nodes that further values are read from; `plugins` is the first
+        strategy, model, data, plugins: the nodes that further values are read from; `plugins` is the first
             of several.
     """
 
@@ -90,7 +90,6 @@ class Layout:
     expert_tensor: int
     virtual: int | None
     strategy: Node
-    ddp: Node
     model: Node
     data: Node
     plugins: Node
@@ -149,7 +148,6 @@ def read_layout(
         expert_tensor=size("expert_tensor_parallel_size", tensor),
         virtual=strategy.number("virtual_pipeline_model_parallel_size") if pipeline > 1 else None,
         strategy=strategy,
-        ddp=strategy.child("ddp"),
         model=root.child("model").child("config"),
         data=root.child("data"),
         plugins=Node(mixed[0] if mixed else {}, schema),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from .layout import Layout, Violation
 
 # Fields of NeMo 2.7.3's ParallelismConfig (lightning/pytorch/strategies/megatron_strategy.py) and DtypeConfig
-# (lightning/pytorch/plugins/mixed_precision.py) that the model's or the DDP configuration has too.
+# (lightning/pytorch/plugins/mixed_precision.py) that the model's configuration has too.
 _OF_STRATEGY = (
     "tensor_model_parallel_size",
     "pipeline_model_parallel_size",
@@ -37,7 +37,6 @@ _OF_PLUGIN = (
     "fp4",
     "fp4_recipe",
     "first_last_layers_bf16",
-    "grad_reduce_in_fp32",
 )
 
 
@@ -108,23 +107,17 @@ def _fp8(layout: Layout) -> Iterator[Violation]:
 
 
 def _overwritten(layout: Layout) -> Iterator[Violation]:
-    """Settings that have no effect, since NeMo overwrites them with those of another node when it starts."""
-    model, ddp, strategy = (
-        ("model.config", layout.model),
-        ("trainer.strategy.ddp", layout.ddp),
-        layout.strategy,
-    )
-    plugins = layout.plugins if layout.plugins.is_a("MegatronMixedPrecision") else None
-    pairs = [(*model, "trainer.strategy", strategy, name) for name in _OF_STRATEGY]
-    if plugins is not None:
-        pairs += [(*node, "trainer.plugins", plugins, name) for node in (model, ddp) for name in _OF_PLUGIN]
-    for path, node, winner_path, winner, name in pairs:
-        set_, holds = node.tree.get(name), winner.value(name)
-        if name in node.tree and set_ != holds:
+    """Settings that have no effect, since NeMo overwrites them with another node's when it starts."""
+    pairs = [("trainer.strategy", layout.strategy, name) for name in _OF_STRATEGY]
+    if layout.plugins.is_a("MegatronMixedPrecision"):
+        pairs += [("trainer.plugins", layout.plugins, name) for name in _OF_PLUGIN]
+    for path, winner, name in pairs:
+        wanted, holds = layout.model.tree.get(name), winner.value(name)
+        if name in layout.model.tree and wanted != holds:
             yield Violation(
                 "overwritten",
-                f"{path}.{name} has no effect, it is overwritten with {winner_path}.{name}: "
-                f"{set_!r} against {holds!r}",
+                f"model.config.{name} has no effect, it is overwritten with {path}.{name}: "
+                f"{wanted!r} against {holds!r}",
             )
 
 
