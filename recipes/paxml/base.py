@@ -82,11 +82,12 @@ def recipe(
         fdl_config=fdl_config,
         fdl=run.Config(knobs_class(fdl_config), **knobs),
         xla=run.Config(
-            nodes.XlaFlags, **{name: run.Config(nodes.StageFlags, **own) for name, own in flags.items()}
+            nodes.XlaFlags, **{name: run.Config(nodes.StageFlags, extra={}, **own) for name, own in flags.items()}
         ),
         pgle=run.Config(nodes.Pgle, enabled=pgle),
-        nsys=run.Config(nodes.Nsys),
-        workload=run.Config(nodes.Workload, factory=factory, env=dict(ENV), **workload),
+        # Dicts and lists are given, so that one can change them in place.
+        nsys=run.Config(nodes.Nsys, ranks=[0], options={}),
+        workload=run.Config(nodes.Workload, factory=factory, env=dict(ENV), main_flags={}, **workload),
     )
 
 

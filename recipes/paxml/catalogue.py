@@ -19,7 +19,7 @@ def _h100(name: str, precisions: tuple[str, ...] = ("bf16", "fp8")) -> dict[str,
 
 
 _DESCRIPTIONS: dict[str, dict[str, str]] = {
-    "gpt": {
+    "gpt_recipes": {
         "gpt": "GPT-3 5B on synthetic data, with PGLE (the same as gpt_5b)",
         "gpt_126m": "GPT-3 126M on synthetic data, with PGLE",
         "gpt_5b": "GPT-3 5B on synthetic data, with PGLE",
@@ -32,20 +32,20 @@ _DESCRIPTIONS: dict[str, dict[str, str]] = {
         **_h100("gpt_nvidia5b", ("bf16",)),
         **_h100("gpt_nvidia175b", ("bf16",)),
     },
-    "grok": {
+    "grok_recipes": {
         "grok1": "Grok-1 314B, mixture of 8 experts, with PGLE",
         "grok_proxy": "Grok-1 with 16 of its 64 layers, with PGLE",
         **_h100("grok1"),
         **_h100("grok_proxy"),
     },
-    "nemotron": {
+    "nemotron_recipes": {
         "nemotron": "Nemotron-4 340B, with PGLE (the same as nemotron_340b)",
         "nemotron_15b": "Nemotron-4 15B, with PGLE",
         "nemotron_340b": "Nemotron-4 340B, with PGLE",
         **_h100("nemotron_15b"),
         **_h100("nemotron_340b"),
     },
-    "generic": {"paxml": "any PAXML experiment class: fdl_config=my_package.MyClass"},
+    "any_recipe": {"paxml": "any PAXML experiment class: fdl_config=my_package.MyClass"},
 }
 
 RECIPES: dict[str, Entry] = {
