@@ -86,7 +86,7 @@ def encode(value: object) -> Json:
     """Returns the tree of a configured value (see the project's schema documentation)."""
     import fiddle as fdl
 
-    if value is None or isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum):
+    if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"_repr_": repr(value)}
@@ -204,7 +204,7 @@ def resolve_annotation(target: Callable[..., object], name: str, annotation: obj
         return typing.Any
     definers: list[object] = [target]
     if isinstance(target, type):
-        owners = [base for base in target.__mro__ if name in base.__dict__.get("__annotations__", {})]
+        owners = [base for base in target.__mro__ if name in inspect.get_annotations(base)]
         definers = [*owners, inspect.unwrap(target.__init__), target]
     for definer in definers:
         module_name = str(getattr(definer, "__module__", ""))
@@ -474,7 +474,8 @@ def export(only: list[str], image: str | None) -> dict[str, Json]:
         "versions": versions(),
         "image": image,
         "enums": dict(sorted(collected.reader.enums.items())),
-        "aliases": aliases(collected.targets) | {name: dtype for name, dtype in dtypes().items() if name != dtype},
+        "aliases": aliases(collected.targets)
+        | {name: dtype for name, dtype in dtypes().items() if name != dtype},
         "names": sorted({*dtypes().values(), *named_objects(described, recipes, factories)}),
         "recipes": recipes,
         "factories": factories,

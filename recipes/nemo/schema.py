@@ -19,14 +19,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.suggest import did_you_mean
 
-Tree: TypeAlias = "None | bool | int | float | str | list[Tree] | dict[str, Tree]"
+Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 Type: TypeAlias = "str | list[Type]"
 
 PRETRAIN = "nemo.collections.llm.api.pretrain"
@@ -169,7 +169,9 @@ class Schema:
     @property
     def dtypes(self) -> tuple[str, ...]:
         """The dotted names of torch's dtypes."""
-        return tuple(sorted(name for name in self.names if name.startswith("torch.") and name.count(".") == 1))
+        return tuple(
+            sorted(name for name in self.names if name.startswith("torch.") and name.count(".") == 1)
+        )
 
     def recipe_tree(self, name: str) -> dict[str, Tree]:
         """Returns a copy of a recipe's tree, which holds what the recipe sets and no defaults.
@@ -327,7 +329,7 @@ def load(schema_id: str = DEFAULT_ID) -> Schema:
     return _load(schema_id, path, path.stat().st_mtime_ns)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load(schema_id: str, path: Path, mtime_ns: int) -> Schema:
     del mtime_ns  # Part of the key alone.
     return read_schema(schema_id, path)
