@@ -9,7 +9,7 @@ from statistics import median
 from typing import Literal
 
 from cloudai_run.metrics.compare_config import Difference, run_differences
-from cloudai_run.metrics.compare_stats import Effect, RunValue, TestOptions, effect
+from cloudai_run.metrics.compare_stats import CompareOptions, Effect, RunValue, effect
 from cloudai_run.metrics.definitions import METRICS, Metric
 from cloudai_run.metrics.resample import MIN_STEPS, CentreError, centre, centre_error
 from cloudai_run.metrics.run_data import RunData, Side
@@ -59,12 +59,12 @@ class Comparison:
 
     sides: tuple[Side, ...]
     pairs: tuple[Pair, ...]
-    options: TestOptions
+    options: CompareOptions
 
 
-def compare(sides: Sequence[Side], options: TestOptions | None = None) -> Comparison:
+def compare(sides: Sequence[Side], options: CompareOptions | None = None) -> Comparison:
     """Compares each side after the first with the first."""
-    options = options or TestOptions()
+    options = options or CompareOptions()
     spreads = [_StepSpread.of_side(side) for side in sides]
     pairs = [
         _compare_pair(sides[0], side, spreads[0], spread, options)
@@ -87,7 +87,7 @@ class _StepSpread:
     @classmethod
     def of_run(cls, run: RunData) -> _StepSpread:
         logs = [math.log(seconds) for seconds in run.step_time_s]
-        if not logs:
+        if len(logs) < MIN_STEPS:
             return cls(offset=0.0, error=None)
         return cls(offset=centre(logs) - math.log(median(run.step_time_s)), error=centre_error(logs))
 
@@ -97,16 +97,16 @@ def _compare_pair(
     after: Side,
     spread_before: Sequence[_StepSpread],
     spread_after: Sequence[_StepSpread],
-    options: TestOptions,
+    options: CompareOptions,
 ) -> Pair:
     rows: list[Row] = []
     invalid = [side.name for side in (before, after) if any(run.status == "invalid" for run in side.runs)]
     for metric in METRICS.values():
         old, new = before.value(metric.name), after.value(metric.name)
-        if old is None and new is None:
+        if (old is None and new is None) or (metric.full_runs_only and (before.smoke or after.smoke)):
             continue
         change = None
-        if old is not None and new is not None and min(_values(before, metric) + _values(after, metric)) > 0:
+        if old is not None and new is not None and _all_positive(before, after, metric):
             change = effect(
                 _run_values(before, spread_before, metric), _run_values(after, spread_after, metric), options
             )
@@ -119,6 +119,10 @@ def _compare_pair(
     differences = tuple(run_differences(before.runs[0].facts, after.runs[0].facts))
     notes = tuple(_notes(before, after, rows, options))
     return Pair(before=before, after=after, rows=tuple(rows), differences=differences, notes=notes)
+
+
+def _all_positive(before: Side, after: Side, metric: Metric) -> bool:
+    return all(0 < value < math.inf for value in _values(before, metric) + _values(after, metric))
 
 
 def _values(side: Side, metric: Metric) -> list[float]:
@@ -135,9 +139,9 @@ def _run_values(side: Side, spreads: Sequence[_StepSpread], metric: Metric) -> l
     ]
 
 
-def _verdict(metric: Metric, change: Effect | None, options: TestOptions) -> tuple[Word, str]:
+def _verdict(metric: Metric, change: Effect | None, options: CompareOptions) -> tuple[Word, str]:
     if change is None:
-        return "not tested", "a value is zero or negative"
+        return "not tested", "a value is not a positive number"
     if change.low is None or change.high is None:
         few = f"fewer than {MIN_STEPS} steps" if metric.from_step_time else "one value a side"
         return "not tested", few
@@ -159,7 +163,7 @@ def _percent(fraction: float) -> str:
     return f"{fraction * 100:g} %"
 
 
-def _notes(before: Side, after: Side, rows: Sequence[Row], options: TestOptions) -> list[str]:
+def _notes(before: Side, after: Side, rows: Sequence[Row], options: CompareOptions) -> list[str]:
     notes = [note for side in (before, after) for note in _side_notes(side)]
     notes += _comparability(before, after)
     step = next((row for row in rows if row.metric.name == "step_time_s"), None)
@@ -174,7 +178,7 @@ def _notes(before: Side, after: Side, rows: Sequence[Row], options: TestOptions)
     return notes
 
 
-def _one_run_note(change: Effect, before: Side, after: Side, options: TestOptions) -> str:
+def _one_run_note(change: Effect, before: Side, after: Side, options: CompareOptions) -> str:
     within = ""
     if change.within_low is not None and change.within_high is not None:
         within = (

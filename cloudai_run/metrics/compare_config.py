@@ -131,11 +131,9 @@ def _mapping_differences(
 ) -> Iterator[tuple[str, object, object]]:
     is_node = "_target_" in before or "_target_" in after
     for key in [*before, *(key for key in after if key not in before)]:
-        if key == "_target_":
-            step = f"{path}.__fn_or_cls__"
-        else:
-            step = f"{path}.{key}" if is_node else f"{path}[{str(key)!r}]"
-        yield from tree_differences(before.get(key, ABSENT), after.get(key, ABSENT), step)
+        name = "__fn_or_cls__" if key == "_target_" else key
+        step = f".{name}" if is_node else f"[{str(key)!r}]"
+        yield from tree_differences(before.get(key, ABSENT), after.get(key, ABSENT), path + step)
 
 
 def _list_differences(
@@ -189,8 +187,12 @@ def _picked(record: Mapping[str, object], names: Sequence[str]) -> dict[str, obj
 def _environment(facts: RunFacts) -> dict[str, object]:
     workload = facts.config.get("workload") if isinstance(facts.config, Mapping) else None
     found: dict[str, object] = {}
-    for source in (workload, facts.record):
-        env = source.get("env") if isinstance(source, Mapping) else None
+    for source, key in (
+        (facts.record.get("executor"), "env_vars"),
+        (workload, "env"),
+        (facts.record, "env"),
+    ):
+        env = source.get(key) if isinstance(source, Mapping) else None
         if isinstance(env, Mapping):
             found.update({str(name): value for name, value in env.items()})
     return found
@@ -221,7 +223,7 @@ def _executor(record: Mapping[str, object]) -> dict[str, object]:
     executor = record.get("executor")
     if not isinstance(executor, Mapping):
         return {}
-    return {str(name): value for name, value in executor.items() if name not in ("env", "env_vars")}
+    return {str(name): value for name, value in executor.items() if name != "env_vars"}
 
 
 def show_value(value: object) -> str:

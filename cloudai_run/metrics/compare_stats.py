@@ -25,7 +25,7 @@ Basis = Literal["runs", "steps", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestOptions:
+class CompareOptions:
     """What a difference must show to be called one.
 
     Attributes:
@@ -76,7 +76,7 @@ class Effect:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-def effect(before: Sequence[RunValue], after: Sequence[RunValue], options: TestOptions) -> Effect:
+def effect(before: Sequence[RunValue], after: Sequence[RunValue], options: CompareOptions) -> Effect:
     """Returns the relative change from `before` to `after`, each at least one run."""
     difference = fmean(run.log_value for run in after) - fmean(run.log_value for run in before)
     if len(before) + len(after) > 2:
@@ -85,7 +85,7 @@ def effect(before: Sequence[RunValue], after: Sequence[RunValue], options: TestO
 
 
 def _over_runs(
-    before: Sequence[RunValue], after: Sequence[RunValue], difference: float, options: TestOptions
+    before: Sequence[RunValue], after: Sequence[RunValue], difference: float, options: CompareOptions
 ) -> Effect:
     df = len(before) + len(after) - 2
     variance = (_sum_of_squares(before) + _sum_of_squares(after)) / df
@@ -99,7 +99,7 @@ def _over_runs(
     return Effect(change=math.expm1(difference), low=low, high=high, basis="runs", df=df)
 
 
-def _within_runs(before: RunValue, after: RunValue, difference: float, options: TestOptions) -> Effect:
+def _within_runs(before: RunValue, after: RunValue, difference: float, options: CompareOptions) -> Effect:
     if before.error is None or after.error is None:
         return Effect(change=math.expm1(difference), low=None, high=None, basis="none")
     parts = [(run.standard_error**2, run.df) for run in (before.error, after.error)]

@@ -27,6 +27,7 @@ class Metric:
         convention: Whether attention counts causally, for the metrics that depend on it.
         from_step_time: Whether it follows from step_time_s and constants of the run, so that the steps'
             spread is its spread.
+        full_runs_only: Whether it says nothing about a CPU smoke run, whose model is a miniature.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Metric:
     speed: bool = False
     convention: Convention | None = None
     from_step_time: bool = False
+    full_runs_only: bool = False
 
 
 _ALL: Final[tuple[Metric, ...]] = (
@@ -44,9 +46,21 @@ _ALL: Final[tuple[Metric, ...]] = (
     ),
     Metric(name="tokens_per_s", unit="tokens/s", better="higher", speed=True, from_step_time=True),
     Metric(name="samples_per_s", unit="sequences/s", better="higher", speed=True, from_step_time=True),
-    Metric(name="days_to_1t_tokens", unit="days", better="lower", speed=True, from_step_time=True),
     Metric(
-        name="tflops_per_gpu", unit="TFLOP/s/GPU", better="higher", convention="causal", from_step_time=True
+        name="days_to_1t_tokens",
+        unit="days",
+        better="lower",
+        speed=True,
+        from_step_time=True,
+        full_runs_only=True,
+    ),
+    Metric(
+        name="tflops_per_gpu",
+        unit="TFLOP/s/GPU",
+        better="higher",
+        convention="causal",
+        from_step_time=True,
+        full_runs_only=True,
     ),
     Metric(
         name="tflops_per_gpu_non_causal",
@@ -54,15 +68,24 @@ _ALL: Final[tuple[Metric, ...]] = (
         better="higher",
         convention="non_causal",
         from_step_time=True,
+        full_runs_only=True,
     ),
-    Metric(name="mfu", unit="1", better="higher", convention="causal", from_step_time=True),
-    Metric(name="mfu_non_causal", unit="1", better="higher", convention="non_causal", from_step_time=True),
+    Metric(
+        name="mfu", unit="1", better="higher", convention="causal", from_step_time=True, full_runs_only=True
+    ),
+    Metric(
+        name="mfu_non_causal",
+        unit="1",
+        better="higher",
+        convention="non_causal",
+        from_step_time=True,
+        full_runs_only=True,
+    ),
     Metric(name="framework_tflops_per_gpu", unit="TFLOP/s/GPU", better="higher"),
     Metric(name="loss", unit="1", better="lower"),
     Metric(name="memory_reserved_bytes", unit="B", better="lower"),
     Metric(name="memory_allocated_bytes", unit="B", better="lower"),
     Metric(name="busbw_gb_per_s", unit="GB/s", better="higher", speed=True),
-    Metric(name="algbw_gb_per_s", unit="GB/s", better="higher", speed=True),
 )
 
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType({metric.name: metric for metric in _ALL})

@@ -127,10 +127,13 @@ def _on_pair(gate: Gate, pair: Pair) -> GateResult:
             raise UserError(f"--fail-if {gate.text}: {pair.before.name} is invalid: {_why(run)}")
     row = pair.row(gate.metric)
     if row is None or row.effect is None:
-        raise UserError(f"--fail-if {gate.text}: {gate.metric} is zero or negative, so it has no change")
+        raise UserError(f"--fail-if {gate.text}: {gate.metric} is not a positive number, so it has no change")
     seen = row.effect.change
     interval = "" if row.effect.low is None else f" [{row.effect.low:+.1%}, {row.effect.high:+.1%}]"
-    return _result(gate, pair.after.name, seen, f"{seen:+.1%}{interval} against {pair.before.name}")
+    verdict = f"{row.word}: {row.reason}" if row.word == "not tested" else row.word
+    return _result(
+        gate, pair.after.name, seen, f"{seen:+.1%}{interval} against {pair.before.name} ({verdict})"
+    )
 
 
 def _on_side(gate: Gate, side: Side) -> GateResult:

@@ -22,6 +22,7 @@ MIN_STEPS = 5
 DEFAULT_RESAMPLES = 400
 _LARGEST_WORK = 1_000_000
 _FEWEST_RESAMPLES = 100
+_LARGEST_LOSS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +85,9 @@ def centre_error(
 ) -> CentreError | None:
     """Returns the bootstrap standard error of the centre of a run's steps; None below `MIN_STEPS` steps.
 
-    The variance is widened by blocks / (blocks - 1), the share that resampling few blocks loses. The same
-    values and seed give the same result.
+    The variance is widened by blocks / (blocks - 1), the share that resampling few blocks loses, and by what
+    cutting the series into blocks loses: for AR(1) steps the share 2 rho / (1 - rho^2) / length (Kuensch 1989).
+    The same values and seed give the same result.
     """
     n = len(values)
     if n < MIN_STEPS:
@@ -93,9 +95,10 @@ def centre_error(
     rho = lag1_autocorrelation(values)
     length = block_length(n, rho)
     blocks = n / length
-    draws = max(_FEWEST_RESAMPLES, min(resamples, _LARGEST_WORK // n))
+    draws = min(resamples, max(_FEWEST_RESAMPLES, _LARGEST_WORK // n))
     centres = _resampled_centres(values, length, draws, random.Random(seed))
-    variance = statistics.pvariance(centres) * blocks / (blocks - 1)
+    lost = min(2 * rho / (1 - rho**2) / length, _LARGEST_LOSS)
+    variance = statistics.pvariance(centres) * blocks / (blocks - 1) / (1 - lost)
     return CentreError(
         standard_error=math.sqrt(variance), df=blocks - 1, block_length=length, autocorrelation=rho
     )
