@@ -97,7 +97,7 @@ def encode(value: object) -> Json:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, fdl.Buildable):
-        node = {"_target_": dotted_name(value.__fn_or_cls__)}
+        node: dict[str, Json] = {"_target_": dotted_name(value.__fn_or_cls__)}
         if isinstance(value, fdl.Partial):
             node["_partial_"] = True
         return {**node, **{str(key): encode(item) for key, item in value.__arguments__.items()}}
@@ -136,7 +136,7 @@ class TypeReader:
         return self._read_class(annotation if origin is None else origin, args)
 
     def _read_class(self, cls: object, args: tuple[object, ...]) -> Json:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         atoms = {int: "int", float: "float", bool: "bool", str: "str", type(None): "none", None: "none"}
         atoms |= {torch.dtype: "dtype", datetime.timedelta: "timedelta"}
@@ -238,6 +238,12 @@ def parser_view(target: Callable[..., object], param: inspect.Parameter) -> str:
     return "text" if is_text else "typed"
 
 
+def default_factories(target: object) -> dict[str, Callable[[], object]]:
+    """Returns the factories of a dataclass's defaults by field, whose signature shows only a placeholder."""
+    fields = dataclasses.fields(target) if dataclasses.is_dataclass(target) else ()
+    return {f.name: f.default_factory for f in fields if f.default_factory is not dataclasses.MISSING}
+
+
 def describe(target: Callable[..., object], reader: TypeReader) -> dict[str, Json]:
     """Returns what the schema says of one class or function: its kind, its bases and its parameters.
 
@@ -254,11 +260,7 @@ def describe(target: Callable[..., object], reader: TypeReader) -> dict[str, Jso
             return {**described, "no_signature": True, "params": units}
     if dataclasses.is_dataclass(target):
         described["dataclass"] = True
-    factories = {}
-    if dataclasses.is_dataclass(target):
-        missing = dataclasses.MISSING
-        fields = dataclasses.fields(target)
-        factories = {f.name: f.default_factory for f in fields if f.default_factory is not missing}
+    factories = default_factories(target)
     for name, param in signatures.get_signature(target).parameters.items():
         if param.kind is param.VAR_KEYWORD:
             described["var_kwargs"] = True
@@ -366,7 +368,7 @@ class Export:
         while pending := sorted(set(self.targets) - set(described)):
             for name in pending:
                 described[name] = describe(self.targets[name], self.reader)
-                bases = inspect.getmro(self.targets[name]) if isinstance(self.targets[name], type) else ()
+                bases = getattr(self.targets[name], "__mro__", ())
                 self.reader.classes |= {dotted_name(b): b for b in bases if dataclasses.is_dataclass(b)}
             for name, cls in sorted(self.reader.classes.items()):
                 is_config = dataclasses.is_dataclass(cls) or "Config" in cls.__name__
@@ -419,7 +421,7 @@ def named_objects(*values: Json) -> Iterator[str]:
 
 def dtypes() -> dict[str, str]:
     """Returns the name of each torch dtype by each name that it has in torch (`half` is `float16`)."""
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
 
     found = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
     return {f"torch.{name}": str(value) for name, value in sorted(found.items())}
@@ -447,7 +449,7 @@ def export(only: list[str], image: str | None) -> dict[str, Json]:
     Raises:
         LookupError: NeMo has no recipe of that name.
     """
-    from nemo.collections import llm
+    from nemo.collections import llm  # pyright: ignore[reportMissingImports]
 
     collected, found = Export(), registries()
     makers = found.pop(PRETRAIN)

@@ -11,18 +11,17 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import FunctionType
 from typing import TypeAlias
 
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import schema as schemas
-from cloudai_run.recipes.nemo.schema import PRETRAIN, Factory, Schema, Target, Tree
-from cloudai_run.recipes.suggest import did_you_mean
+from cloudai_run.recipes.nemo.schema import PRETRAIN, Factory, Schema
+from cloudai_run.recipes.nemo.schema_model import hint
+from cloudai_run.recipes.nemo.signatures import factory_signature, signature_of
 
 FACTORIES = "factories"
-FACTORY_ARGUMENTS = "_args_"
-WORKLOAD = "workload"
 
 
 class _StandInMeta(type):
@@ -70,26 +69,6 @@ class Built:
         return vars(self.function)["_nemo_name_"] == PRETRAIN
 
 
-class Default:
-    """A default that is not to be changed in place, or that has no literal form.
-
-    A list would be shared by all configs of a class: assign a new one instead of changing it.
-    """
-
-    def __init__(self, value: Tree) -> None:
-        self.value = value
-
-    def __repr__(self) -> str:
-        is_text = isinstance(self.value, dict) and "_repr_" in self.value
-        return f"<default {self.value['_repr_'] if is_text else self.value}>"
-
-    def __eq__(self, other: object) -> bool:
-        return self.value == (other.value if isinstance(other, Default) else other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self.value))
-
-
 Remote: TypeAlias = "type[StandIn] | FunctionType"
 
 
@@ -114,16 +93,11 @@ class Namespace:
         inside = [
             other.rpartition(".")[2] for other in known | packages if other.rpartition(".")[0] == self._path
         ]
-        raise AttributeError(f"{self!r} has no {name}" + _hint(name, inside))
+        raise AttributeError(f"{self!r} has no {name}" + hint(name, inside))
 
     def __dir__(self) -> list[str]:
         known, packages = _known_names(self._schema_id)
         return sorted(n.rpartition(".")[2] for n in known | packages if n.rpartition(".")[0] == self._path)
-
-
-def _hint(name: str, known: list[str]) -> str:
-    close = did_you_mean(name, known)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def __getattr__(name: str) -> Namespace:
@@ -173,16 +147,14 @@ def _standin(schema_id: str, dotted: str) -> Remote:
     if dotted in schema.targets:
         target = schema.targets[dotted]
         make = _make_function if target.kind == "function" else _make_class
-        return make(schema_id, dotted, dotted, signature_of(target, schema_id), None)
+        return make(schema_id, dotted, dotted, signature_of(target, partial(standin, schema_id)), None)
     if is_known(schema_id, dotted):
         return _make_class(schema_id, dotted, dotted, inspect.Signature(), None)
     space, _, name = dotted.removeprefix(f"{FACTORIES}.").rpartition(".")
     if dotted.startswith(f"{FACTORIES}.") and name in schema.factories.get(space, {}):
         return _make_factory(schema, dotted, schema.factories[space][name])
     known = [*schema.targets, *schema.names, *schema.aliases]
-    close = did_you_mean(dotted, known)
-    hint = f"\n  did you mean {' or '.join(close)}?" if close else ""
-    raise RecipeError(f"{schema.title} has no {dotted} that a recipe can use{hint}")
+    raise RecipeError(f"{schema.title} has no {dotted} that a recipe can use" + hint(dotted, known))
 
 
 def factory_standin(schema_id: str, factory: Factory) -> Remote:
@@ -211,7 +183,7 @@ def _teach_yaml() -> None:
     """Lets NeMo-Run's YAML hold a stand-in class as it holds any class: it looks for `type` itself alone."""
     import yaml
 
-    def represent(dumper: yaml.SafeDumper, value: type[StandIn]) -> yaml.Node:
+    def represent(dumper: yaml.SafeDumper, value: _StandInMeta) -> yaml.Node:
         return dumper.represent_data(
             {"_target_": f"{value.__module__}.{value.__qualname__}", "_call_": False}
         )
@@ -240,41 +212,10 @@ def _make_function(
 
 
 def _make_factory(schema: Schema, path: str, factory: Factory) -> Remote:
+    signature = factory_signature(factory, schema, partial(standin, schema.id))
     returned = schema.targets.get(factory.returns)
-    params = [] if returned is None else list(signature_of(returned, schema.id).parameters.values())
-    arguments = inspect.Parameter(FACTORY_ARGUMENTS, inspect.Parameter.KEYWORD_ONLY, default=None)
-    position = next((i for i, p in enumerate(params) if p.kind is p.VAR_KEYWORD), len(params))
-    signature = inspect.Signature([*params[:position], arguments, *params[position:]])
     make = _make_function if returned is not None and returned.kind == "function" else _make_class
     return make(schema.id, path, factory.returns or factory.target, signature, factory.name)
-
-
-def signature_of(target: Target, schema_id: str) -> inspect.Signature:
-    """Returns a target's signature, all by keyword; the root of a recipe also takes our `workload`."""
-    keyword_only, var_keyword = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
-    params = [
-        inspect.Parameter(
-            param.name,
-            keyword_only,
-            default=inspect.Parameter.empty if param.required else _default(param.default, schema_id),
-        )
-        for param in target.params.values()
-    ]
-    if target.name == PRETRAIN:
-        params.append(inspect.Parameter(WORKLOAD, keyword_only, default=None))
-    if target.var_kwargs:
-        params.append(inspect.Parameter("kwargs", var_keyword))
-    return inspect.Signature(params)
-
-
-def _default(tree: Tree, schema_id: str) -> object:
-    if isinstance(tree, dict):
-        if tree.get("_call_") is False and is_known(schema_id, str(tree["_target_"])):
-            return standin(schema_id, str(tree["_target_"]))
-        items = tree.get("_tuple_")
-        if isinstance(items, list) and not any(isinstance(item, (list, dict)) for item in items):
-            return tuple(items)
-    return Default(tree) if isinstance(tree, (list, dict)) else tree
 
 
 def is_standin(value: object) -> bool:

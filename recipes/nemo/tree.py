@@ -20,8 +20,8 @@ from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import remote
 from cloudai_run.recipes.nemo import schema as schemas
 from cloudai_run.recipes.nemo.schema import PRETRAIN, Schema, Tree
+from cloudai_run.recipes.nemo.schema_model import hint
 from cloudai_run.recipes.nemo.workload import NsysSpec, Workload
-from cloudai_run.recipes.suggest import did_you_mean
 
 if TYPE_CHECKING:
     import nemo_run as run
@@ -212,9 +212,8 @@ def _check_node(node: Mapping[str, Tree], schema: Schema, where: str) -> None:
     else:
         target = schema.target(name) if name in schema.aliases or name in schema.targets else None
         if target is None:
-            close = did_you_mean(name, [*schema.targets, *schema.aliases])
-            hint = f"\n  did you mean {' or '.join(close)}?" if close else ""
-            raise RecipeError(f"{where}: {schema.title} has no {name} that a recipe can use{hint}")
+            suggestion = hint(name, [*schema.targets, *schema.aliases])
+            raise RecipeError(f"{where}: {schema.title} has no {name} that a recipe can use{suggestion}")
         known, takes_any = (
             [*target.params, *(["workload"] if target.name == PRETRAIN else [])],
             target.var_kwargs,
@@ -226,6 +225,6 @@ def _check_node(node: Mapping[str, Tree], schema: Schema, where: str) -> None:
         raise RecipeError(f"{where}: `_args_` holds the arguments of a `_factory_`")
     for argument in given:
         if argument not in known and not takes_any:
-            close = did_you_mean(argument, known)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"it takes {', '.join(known[:8])} ..."
-            raise RecipeError(f"{where} has no parameter {argument}\n  {where} is a {name}; {hint}")
+            listed = ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")
+            suggestion = hint(argument, known) or f"\n  it takes {listed or 'none'}"
+            raise RecipeError(f"{where} ({name}) has no parameter {argument}{suggestion}")
