@@ -46,8 +46,34 @@ class Framework(Protocol):
         """Returns the recipe's own configuration."""
         ...
 
+    def for_image(self, image: str | None) -> Framework:
+        """Returns the same recipe checked against what is known of that container image."""
+        ...
+
+    def version_note(self, image: str) -> str | None:
+        """Returns a line for the user if a container may hold another version than the one checked against."""
+        ...
+
+    def with_env(self, tree: Config, env: Mapping[str, str]) -> Config:
+        """Returns the configuration with these environment variables for its ranks."""
+        ...
+
+    def with_profiler(
+        self, tree: Config, start_step: int | None, end_step: int | None, ranks: Sequence[int]
+    ) -> Config:
+        """Returns the configuration whose program calls cudaProfilerStart and Stop at those steps."""
+        ...
+
     def layout_of(self, tree: Config) -> Layout:
         """Returns the layout that a configuration asks for itself."""
+        ...
+
+    def full_layout(self, tree: Config) -> Layout:
+        """Returns the layout that the rules of a smoke run are checked in."""
+        ...
+
+    def command(self, tree: Config, layout: Layout) -> tuple[str, ...]:
+        """Returns what each rank runs, of the stage that is measured."""
         ...
 
     def with_layout(self, tree: Config, layout: Layout) -> Config:

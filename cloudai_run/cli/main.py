@@ -59,7 +59,7 @@ def _global_options(
 
 
 def run(argv: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code (docs/exit-codes.md); a mistake is one message on stderr."""
+    """Runs one command line and returns its exit code (docs/exit-codes.md); a mistake is one message."""
     try:
         result = app(list(argv), standalone_mode=False)
     except (UserError, RecipeError, ExecutorError) as error:

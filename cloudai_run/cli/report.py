@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cloudai_run.errors import RunFailed
+from cloudai_run.errors import RunFailed, UserError
+
+if TYPE_CHECKING:
+    from cloudai_run.metrics.report import Report
 
 
 def report(
@@ -57,8 +61,26 @@ def report(
     )
     result = load_report(names, window=window, shape=shape)
     typer.echo(json.dumps(report_json(result), indent=2) if as_json else report_text(result), nl=as_json)
+    _write(result, [("markdown", markdown), ("csv", csv), ("html", html), ("png", png)])
     if not result.main.window.steps and not result.main.log.tables:
         raise RunFailed(
             f"run {result.label} has no usable steps: {result.main.window.note or 'none in the log'}"
         )
     return 1 if result.main.validity.status == "invalid" else 0
+
+
+def _write(result: Report, wanted: Sequence[tuple[str, Path | None]]) -> None:
+    from cloudai_run.metrics.report_html import report_html
+    from cloudai_run.metrics.report_plots import main_png
+    from cloudai_run.metrics.report_tables import report_csv, report_markdown
+
+    writers = {"markdown": report_markdown, "csv": report_csv, "html": report_html, "png": main_png}
+    for kind, path in wanted:
+        if path is None:
+            continue
+        made = writers[kind](result)
+        try:
+            path.write_bytes(made if isinstance(made, bytes) else made.encode("utf-8"))
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror}") from error
+        typer.echo(f"wrote {path}", err=True)

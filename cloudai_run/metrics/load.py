@@ -41,7 +41,7 @@ def load_report(names: Sequence[str], *, window: str | None = None, shape: RunSh
             )
         log = parse_files(paths)
         facts = RunFacts(record={})
-        label = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        label = paths[0].name if len(names) == 1 else f"{paths[0].name} and {len(names) - 1} more"
         return build_report({"log": log}, label=label, facts=facts, shape=shape_of({}, shape), window=window)
     return run_report(find_run(names[0]), window=window, shape=shape)
 

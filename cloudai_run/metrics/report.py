@@ -106,22 +106,26 @@ class Report:
 
 
 def shape_of(record: Mapping[str, object], given: RunShape | None = None) -> RunShape:
-    """Returns what a record says of the run's shape; what is given by hand wins.
-
-    Raises:
-        UserError: the record's model has a size that is missing or no number.
-    """
-    model = record.get("model")
+    """Returns what a record says of the run's shape; what is given by hand wins."""
     nodes, gpus = _whole(record, "num_nodes"), _whole(record, "num_gpus_per_node")
     given = given or RunShape()
     return RunShape(
         global_batch_size=given.global_batch_size or _whole(record, "global_batch_size"),
         seq_length=given.seq_length or _whole(record, "seq_length"),
         num_gpus=given.num_gpus or (nodes * gpus if nodes and gpus else None),
-        model=given.model or (ModelShape.from_mapping(model) if isinstance(model, Mapping) else None),
+        model=given.model or _model(record),
         gpu_model=given.gpu_model or _text(record, "gpu_model"),
         precision=given.precision or _text(record, "precision"),
     )
+
+
+def _model(record: Mapping[str, object]) -> ModelShape | None:
+    """The record's model; None for one whose FLOPs have no formula here (latent attention ...)."""
+    model = record.get("model")
+    try:
+        return ModelShape.from_mapping(model) if isinstance(model, Mapping) else None
+    except UserError:
+        return None
 
 
 def build_report(

@@ -1,4 +1,4 @@
-"""report.json: a run's report for programs. docs/report-json.md describes each key; change it with the version."""
+"""report.json, for programs. docs/report-json.md describes each key; change it with the version."""
 
 from __future__ import annotations
 

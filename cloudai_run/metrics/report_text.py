@@ -52,7 +52,7 @@ def _stage(stage: StageReport, smoke: bool, several: bool) -> Iterator[str]:
         yield from _steps(stage)
         yield ""
         yield from _metric_table(stage, smoke)
-    yield from _remarks(stage, smoke)
+    yield from (f"  note: {text}" for text in remarks(stage, smoke))
 
 
 def _steps(stage: StageReport) -> Iterator[str]:
@@ -81,12 +81,18 @@ def _metric_table(stage: StageReport, smoke: bool) -> Iterator[str]:
     yield from _aligned(rows)
     if time.median_low is not None and time.median_high is not None:
         yield (
-            f"  median step time {_number(time.median)} s, {time.confidence:.0%} interval "
-            f"{_number(time.median_low)} to {_number(time.median_high)} s"
+            f"  median step time {number(time.median)} s, {time.confidence:.0%} interval "
+            f"{number(time.median_low)} to {number(time.median_high)} s"
         )
 
 
-def _remarks(stage: StageReport, smoke: bool) -> Iterator[str]:
+def hidden_in_smoke() -> tuple[str, ...]:
+    """Returns the metrics that a CPU smoke run does not show: they would only invite comparison."""
+    return _NOT_IN_SMOKE
+
+
+def remarks(stage: StageReport, smoke: bool) -> Iterator[str]:
+    """Yields what a reader must know beside the numbers, one sentence each."""
     log, time = stage.log, stage.step_time
     said = [stage.window.note, time.note if time else None, *log.notes]
     if time and time.trend and time.trend.significant:
@@ -113,7 +119,7 @@ def _remarks(stage: StageReport, smoke: bool) -> Iterator[str]:
     said += [str(problem) for problem in log.problems]
     said += [f"{failure.kind}: {failure.advice}" for failure in log.failures]
     said += [] if smoke else _why_missing(stage)
-    yield from (f"  note: {text}" for text in dict.fromkeys(filter(None, said)))
+    yield from dict.fromkeys(text for text in said if text)
 
 
 def _why_missing(stage: StageReport) -> list[str]:
@@ -134,7 +140,7 @@ def _bus_table(table: BusTable) -> Iterator[str]:
         rows.append((str(row.size_bytes), *map(_optional, numbers)))
     yield from _aligned(rows)
     if table.avg_busbw_gb_per_s is not None:
-        yield f"  average bus bandwidth {_number(table.avg_busbw_gb_per_s)} GB/s over {len(table.rows)} sizes"
+        yield f"  average bus bandwidth {number(table.avg_busbw_gb_per_s)} GB/s over {len(table.rows)} sizes"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -155,14 +161,14 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _value(name: str, value: float) -> str:
-    return f"{value:.1%}" if METRICS[name].unit == "1" else _number(value)
+    return f"{value:.1%}" if METRICS[name].unit == "1" else number(value)
 
 
 def _optional(value: float | None) -> str:
-    return "-" if value is None else _number(value)
+    return "-" if value is None else number(value)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Four significant digits, and no exponent for the sizes that people read."""
     if not math.isfinite(value):
         return str(value)

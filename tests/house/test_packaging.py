@@ -57,7 +57,9 @@ def test_every_data_file_is_declared():
                 if (folder / "__init__.py").is_file() and folder.is_relative_to(ROOT)
             ]
             patterns = declared.get(package_of(owners[0]), [])
-            assert any(path.match(str(owners[0] / pattern)) for pattern in patterns), f"{path} is not declared"
+            assert any(path.match(str(owners[0] / pattern)) for pattern in patterns), (
+                f"{path} is not declared"
+            )
 
 
 @pytest.mark.parametrize(
