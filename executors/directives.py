@@ -11,9 +11,9 @@ from cloudai_run.executors.nodelist import expand_nodelist
 from cloudai_run.executors.slurm_options import Option, check_options, names
 
 _TIME = re.compile(
-    r"(?P<m>\d+)(?::(?P<m_s>\d+))?"
-    r"|(?P<h>\d+):(?P<h_m>\d+):(?P<h_s>\d+)"
-    r"|(?P<d>\d+)-(?P<d_h>\d+)(?::(?P<d_m>\d+)(?::(?P<d_s>\d+))?)?"
+    r"(?P<m>[0-9]+)(?::(?P<m_s>[0-9]+))?"
+    r"|(?P<h>[0-9]+):(?P<h_m>[0-9]+):(?P<h_s>[0-9]+)"
+    r"|(?P<d>[0-9]+)-(?P<d_h>[0-9]+)(?::(?P<d_m>[0-9]+)(?::(?P<d_s>[0-9]+))?)?"
 )
 _UNLIMITED = ("UNLIMITED", "INFINITE")
 _FIELDS = names(

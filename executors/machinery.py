@@ -32,7 +32,7 @@ record() { # EVENT EXIT_CODE REASON
 }
 
 json_text() { # TEXT
-  local text=${1//\\/\\\\}
+  local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }

@@ -11,7 +11,7 @@ start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
   follow_rank_0 "$pid" 2>/dev/null &
   wait "$pid"
   cr_code=$?
-  while [[ -n $cr_stopped ]] && kill -0 "$pid" 2>/dev/null; do # the signal ended the wait, not the stage
+  while kill -0 "$pid" 2>/dev/null; do # a signal ended the wait, not the stage
     wait "$pid"
     cr_code=$?
   done
@@ -69,6 +69,7 @@ no_requeue() {
 BEGIN = (
     "cr_messages=$(mktemp) || cr_messages=/dev/stderr",
     "trap 'cr_stopped=1' TERM",
+    "trap : USR1 USR2 # of sbatch --signal=B:...; the set-up may do something with them",
     'mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")',
 )
 LAST = (

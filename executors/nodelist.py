@@ -7,7 +7,7 @@ import re
 from cloudai_run.executors.errors import ExecutorError
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]*")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
 
 def expand_nodelist(nodelist: str) -> tuple[str, ...]:

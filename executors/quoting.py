@@ -28,7 +28,9 @@ def shell_word(text: str) -> str:
             return f"'{text}'"
         if not _SPECIAL_IN_DOUBLE_QUOTES.search(text) and "!" not in text:
             return f'"{text}"'
-    escaped = re.sub(r"[\\'\n\t\x00-\x1f\x7f]", lambda match: _ansi_c(match[0]), text)
+        if "\n" in text:
+            return "'" + text.replace("'", "'\\''") + "'"
+    escaped = re.sub(r"[\\'\x00-\x1f\x7f]", lambda match: _ansi_c(match[0]), text)
     return f"$'{escaped}'"
 
 
@@ -36,9 +38,15 @@ def _ansi_c(char: str) -> str:
     return _ANSI_C.get(char, f"\\{ord(char):03o}")
 
 
-def shell_words(words: Iterable[str]) -> str:
-    """Returns words as they stand one after the other on a command line."""
-    return " ".join(shell_word(word) for word in words)
+def shell_lines(words: Iterable[str], width: int = 100) -> list[str]:
+    """Returns words as they stand on a command line, in pieces of at most `width` characters where words allow."""
+    lines: list[str] = []
+    for word in map(shell_word, words):
+        if lines and len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def is_bare(text: str) -> bool:

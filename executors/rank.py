@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.nsys import Nsys, profile_words
-from cloudai_run.executors.quoting import RankScript, shell_word, shell_words
+from cloudai_run.executors.quoting import RankScript, shell_lines, shell_word
 from cloudai_run.executors.words import Word, literal, pieces_of
 
 
@@ -44,10 +44,9 @@ class RankCommand:
         words = (*(("env", *assignments) if assignments else ()), *self.command)
         texts = [literal(word) for word in words]
         if self.nsys is None and None not in texts:
-            return [shell_words(text for text in texts if text is not None)]
+            return shell_lines(text for text in texts if text is not None)
         script = RankScript()
-        before = f"env {script.words(assignments)} " if assignments else ""
-        program = before + script.words(self.command)
+        program = ("env " if assignments else "") + script.words((*assignments, *self.command))
         if self.nsys is None:
             lines = [*self.prelude, f"exec {program}"]
         else:
@@ -55,7 +54,7 @@ class RankCommand:
         everything = f'"${{@:1:{len(script.arguments)}}}"'
         body = "\n".join(f"      {line}" for line in lines) if len(lines) > 1 else lines[0]
         text = ("\n" if len(lines) > 1 else "") + body.replace(everything, '"$@"')
-        return [f"bash -c {shell_word(text)} bash", shell_words(script.arguments)]
+        return [f"bash -c {shell_word(text)} bash", *shell_lines(script.arguments)]
 
 
 def _joined(prefix: str, word: Word) -> Word:
@@ -73,7 +72,8 @@ def _nsys_lines(nsys: Nsys, before: tuple[Word, ...], program: str, script: Rank
         '    echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2',
         "    exit 127",
         "  fi",
-        f'  program=({script.words(before, inline_bare=True)} "${{program[@]}}")',
+        f"  program=({script.words(before[:-2], inline_bare=True)}",
+        f'    {script.words(before[-2:], inline_bare=True)} "${{program[@]}}")',
         "fi",
         'exec "${program[@]}"',
     ]

@@ -9,6 +9,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from cloudai_run.executors.plan import Directives, Plan, Stage
+from cloudai_run.executors.render import render_sbatch
 
 _FAKES = Path(__file__).parent / "fakes"
 _SCONTROL = """#!/bin/bash
@@ -37,12 +41,12 @@ class Outcome:
     stdout: str
     stderr: str
     run_dir: Path
-    sruns: list[dict]
-    programs: list[dict]
+    sruns: list[dict[str, Any]]
+    programs: list[dict[str, Any]]
     scontrol: list[str]
 
     @property
-    def records(self) -> list[dict]:
+    def records(self) -> list[dict[str, Any]]:
         """The lines of stages.jsonl."""
         return read_lines(self.run_dir / "stages.jsonl")
 
@@ -59,7 +63,7 @@ class Outcome:
         return (self.run_dir / "logs" / stage / f"attempt-{attempt}" / file).read_text()
 
 
-def read_lines(path: Path) -> list[dict]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
     """Reads a file of JSON lines; a missing one has none."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -129,3 +133,19 @@ def run_script(
         programs=read_lines(folder / "programs.jsonl"),
         scontrol=scontrol.read_text().splitlines() if scontrol.exists() else [],
     )
+
+
+def plan_of(folder: Path, *stages: Stage, **fields: Any) -> Plan:
+    """Returns a plan for 2 nodes of 2 ranks whose run folder lies in `folder`."""
+    given = {"directives": Directives(nodes=2, ntasks_per_node=2), **fields}
+    return Plan(job_name="job", run_dir=str(folder / "run"), stages=stages, **given)
+
+
+def run_plan(plan: Plan, folder: Path, **how: Any) -> Outcome:
+    """Renders a plan and runs its script."""
+    return run_script(render_sbatch(plan), folder, run_dir=Path(plan.run_dir), **how)
+
+
+def stage(name: str, *arguments: str, **fields: Any) -> Stage:
+    """Returns a stage that runs the recording program."""
+    return Stage(name=name, argv=("nemo", *arguments), **fields)

@@ -29,7 +29,7 @@ HOSTILE = {
     "DOLLAR": "$HOME ${HOME} $(date) `date` \\$",
     "SEMICOLON": "a;echo X && b | c > d &",
     "json": '{"a": 1, "b": "it\'s"}',
-    "LINES": "first\nsecond\r\nthird\ttab",
+    "TEXT": "first\nsecond\r\nthird\ttab",
     "EMPTY": "",
     "NON_ASCII": "é ü 漢字 🙂",
     "GLOB": "* ? [a-z] ~ !",

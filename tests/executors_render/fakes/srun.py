@@ -1,8 +1,8 @@
 """A recording stand-in for srun: runs the command for each rank with Slurm's variables, and labels the output.
 
-Written against srun(1) and what was seen on Slurm 22.05. Each call is a line of JSON in $FAKE_SRUN_LOG. What it takes from
-pyxis: an image's own environment ($FAKE_IMAGE_ENV, JSON) wins unless --container-env names the variable, and a name
-without an image needs an earlier srun that loaded it.
+Written against srun(1) and what was seen on Slurm 22.05. Each call is a line of JSON in $FAKE_SRUN_LOG. What it
+takes from pyxis: an image's own environment ($FAKE_IMAGE_ENV, JSON) wins unless --container-env names the variable,
+and a name without an image needs an earlier srun that loaded it.
 """
 
 from __future__ import annotations

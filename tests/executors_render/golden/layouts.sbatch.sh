@@ -97,7 +97,7 @@ record() { # EVENT EXIT_CODE REASON
 }
 
 json_text() { # TEXT
-  local text=${1//\\/\\\\}
+  local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
@@ -139,7 +139,7 @@ start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
   follow_rank_0 "$pid" 2>/dev/null &
   wait "$pid"
   cr_code=$?
-  while [[ -n $cr_stopped ]] && kill -0 "$pid" 2>/dev/null; do # the signal ended the wait, not the stage
+  while kill -0 "$pid" 2>/dev/null; do # a signal ended the wait, not the stage
     wait "$pid"
     cr_code=$?
   done
@@ -205,6 +205,7 @@ cr_stage='' cr_stage_nodes='' cr_reason='' cr_stopped='' cr_mend=''
 trap on_exit EXIT
 cr_messages=$(mktemp) || cr_messages=/dev/stderr
 trap 'cr_stopped=1' TERM
+trap : USR1 USR2 # of sbatch --signal=B:...; the set-up may do something with them
 mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")
 run_stage all "$SLURM_NNODES" 0
 run_stage per-node "$SLURM_NNODES" 0

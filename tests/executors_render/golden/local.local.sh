@@ -17,6 +17,7 @@ job_env() {
   export QUOTES=$'it\'s "both" \'kinds\''
   export SEMICOLON='a;echo X && b | c > d &'
   export SPACES='--xla_a=1 --xla_b=2'
+  export TEXT=$'first\nsecond\r\nthird\ttab'
   export json=$'{"a": 1, "b": "it\'s"}'
   export no_proxy=localhost,127.0.0.1
 }
@@ -24,17 +25,18 @@ job_env() {
 stage_profile() {
   set -- timeout --kill-after=10 60 \
     bash -c '
-      program=(env "CUDA_VISIBLE_DEVICES=${SLURM_LOCALID}" "${@:1:1}" "${@:2:1}" "--host_idx=${SLURM_PROCID}" "${@:3:2}")
+      program=(env "CUDA_VISIBLE_DEVICES=${SLURM_LOCALID}" "${@:1:1}" "--host_idx=${SLURM_PROCID}" "${@:2:2}")
       if [[ " 0 " == *" $SLURM_PROCID "* ]]; then
         nsys=nsys
         if ! command -v "$nsys" >/dev/null; then
           echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2
           exit 127
         fi
-        program=(nsys profile -s none --capture-range=cudaProfilerApi --capture-range-end=stop --cuda-graph-trace=node --force-overwrite true -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/local.profile.rank${SLURM_PROCID}" "${program[@]}")
+        program=(nsys profile -s none --capture-range=cudaProfilerApi --capture-range-end=stop --cuda-graph-trace=node --force-overwrite true
+          -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/local.profile.rank${SLURM_PROCID}" "${program[@]}")
       fi
       exec "${program[@]}"' bash \
-    $'LINES=first\nsecond\r\nthird\ttab' paxml --print 'E2E time'
+    paxml --print 'E2E time'
   job_env
   slurm_variables 2 local
   spawn 2 "$@"
@@ -45,7 +47,7 @@ check_profile() {
 }
 
 stage_convert() {
-  set -- env $'LINES=first\nsecond\r\nthird\ttab' pgo_converter --write /runs/llama3_8b/llama3_8b_1700000000/train/profile.pbtxt
+  set -- pgo_converter --write /runs/llama3_8b/llama3_8b_1700000000/train/profile.pbtxt
   cd -- /tmp || exit
   job_env
   slurm_variables 1 local
@@ -77,7 +79,7 @@ record() { # EVENT EXIT_CODE REASON
 }
 
 json_text() { # TEXT
-  local text=${1//\\/\\\\}
+  local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }

@@ -26,7 +26,8 @@ stage_torchrun() {
           echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2
           exit 127
         fi
-        program=(nsys profile -s none --capture-range=cudaProfilerApi --capture-range-end=stop --cuda-graph-trace=node --force-overwrite true -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/launchers.torchrun.rank${SLURM_PROCID}" "${program[@]}")
+        program=(nsys profile -s none --capture-range=cudaProfilerApi --capture-range-end=stop --cuda-graph-trace=node --force-overwrite true
+          -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/launchers.torchrun.rank${SLURM_PROCID}" "${program[@]}")
       fi
       exec "${program[@]}"' bash \
     nemo
@@ -55,7 +56,7 @@ record() { # EVENT EXIT_CODE REASON
 }
 
 json_text() { # TEXT
-  local text=${1//\\/\\\\}
+  local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }

@@ -34,7 +34,8 @@ stage_perf() {
           echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2
           exit 127
         fi
-        program=(nsys profile --capture-range=cudaProfilerApi --capture-range-end=stop --force-overwrite true --sample=cpu --trace=cuda,nvtx -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/nsys.perf.rank${SLURM_PROCID}" "${program[@]}")
+        program=(nsys profile --capture-range=cudaProfilerApi --capture-range-end=stop --force-overwrite true --sample=cpu --trace=cuda,nvtx
+          -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/nsys.perf.rank${SLURM_PROCID}" "${program[@]}")
       fi
       exec "${program[@]}"' bash \
     nemo --rank
@@ -59,7 +60,8 @@ stage_whole() {
           echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2
           exit 127
         fi
-        program=(nsys profile -s none --cuda-graph-trace=node --force-overwrite true -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/nsys.whole.rank${SLURM_PROCID}" "${program[@]}")
+        program=(nsys profile -s none --cuda-graph-trace=node --force-overwrite true
+          -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/nsys.whole.rank${SLURM_PROCID}" "${program[@]}")
       fi
       exec "${program[@]}"' bash \
     nemo
@@ -87,7 +89,7 @@ record() { # EVENT EXIT_CODE REASON
 }
 
 json_text() { # TEXT
-  local text=${1//\\/\\\\}
+  local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
@@ -129,7 +131,7 @@ start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
   follow_rank_0 "$pid" 2>/dev/null &
   wait "$pid"
   cr_code=$?
-  while [[ -n $cr_stopped ]] && kill -0 "$pid" 2>/dev/null; do # the signal ended the wait, not the stage
+  while kill -0 "$pid" 2>/dev/null; do # a signal ended the wait, not the stage
     wait "$pid"
     cr_code=$?
   done
@@ -195,6 +197,7 @@ cr_stage='' cr_stage_nodes='' cr_reason='' cr_stopped='' cr_mend=''
 trap on_exit EXIT
 cr_messages=$(mktemp) || cr_messages=/dev/stderr
 trap 'cr_stopped=1' TERM
+trap : USR1 USR2 # of sbatch --signal=B:...; the set-up may do something with them
 mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")
 mkdir -p "$cr_run_dir/nsys"
 run_stage perf "$SLURM_NNODES" 0

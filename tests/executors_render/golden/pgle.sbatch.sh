@@ -63,7 +63,8 @@ stage_profile() {
           echo "error: no $nsys on $(hostname): rank $SLURM_PROCID was to be profiled" >&2
           exit 127
         fi
-        program=(nsys profile -s none --cuda-graph-trace=node --force-overwrite true -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/grok1.profile.rank${SLURM_PROCID}" "${program[@]}")
+        program=(nsys profile -s none --cuda-graph-trace=node --force-overwrite true
+          -o "/runs/llama3_8b/llama3_8b_1700000000/train/nsys/grok1.profile.rank${SLURM_PROCID}" "${program[@]}")
       fi
       exec "${program[@]}"' bash \
     paxml --multiprocess_gpu --print 'E2E time'
@@ -91,7 +92,9 @@ stage_convert() {
     --container-mounts=/runs/llama3_8b/llama3_8b_1700000000/train:/runs/llama3_8b/llama3_8b_1700000000/train \
     --no-container-mount-home \
     --container-env=ENABLE_TE \
-    pgo_converter --profile_path /runs/llama3_8b/llama3_8b_1700000000/train/nsys/grok1.profile.rank0.nsys-rep --write /runs/llama3_8b/llama3_8b_1700000000/train/pgle/profile.pbtxt
+    pgo_converter --profile_path \
+    /runs/llama3_8b/llama3_8b_1700000000/train/nsys/grok1.profile.rank0.nsys-rep --write \
+    /runs/llama3_8b/llama3_8b_1700000000/train/pgle/profile.pbtxt
   job_env
   exec "$@"
 }
@@ -146,7 +149,7 @@ record() { # EVENT EXIT_CODE REASON
 }
 
 json_text() { # TEXT
-  local text=${1//\\/\\\\}
+  local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
@@ -188,7 +191,7 @@ start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
   follow_rank_0 "$pid" 2>/dev/null &
   wait "$pid"
   cr_code=$?
-  while [[ -n $cr_stopped ]] && kill -0 "$pid" 2>/dev/null; do # the signal ended the wait, not the stage
+  while kill -0 "$pid" 2>/dev/null; do # a signal ended the wait, not the stage
     wait "$pid"
     cr_code=$?
   done
@@ -295,6 +298,7 @@ cr_stage='' cr_stage_nodes='' cr_reason='' cr_stopped='' cr_mend=''
 trap on_exit EXIT
 cr_messages=$(mktemp) || cr_messages=/dev/stderr
 trap 'cr_stopped=1' TERM
+trap : USR1 USR2 # of sbatch --signal=B:...; the set-up may do something with them
 mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")
 mkdir -p "$cr_run_dir/nsys"
 cr_loaded=1

@@ -25,6 +25,7 @@ job_env() {
   export QUOTES=$'it\'s "both" \'kinds\''
   export SEMICOLON='a;echo X && b | c > d &'
   export SPACES='--xla_a=1 --xla_b=2'
+  export TEXT=$'first\nsecond\r\nthird\ttab'
   export json=$'{"a": 1, "b": "it\'s"}'
   export no_proxy=localhost,127.0.0.1
 }
@@ -39,7 +40,9 @@ stage_plain() {
     --kill-on-bad-exit=1 \
     --label \
     --output="$cr_logs/node-%n-%N.log" \
-    env $'LINES=first\nsecond\r\nthird\ttab' nemo '--xla_a=1 --xla_b=2' $'it\'s "both" \'kinds\'' '$HOME ${HOME} $(date) `date` \$' 'a;echo X && b | c > d &' $'{"a": 1, "b": "it\'s"}' $'first\nsecond\r\nthird\ttab' '' 'é ü 漢字 🙂' '* ? [a-z] ~ !' localhost,127.0.0.1
+    nemo '--xla_a=1 --xla_b=2' $'it\'s "both" \'kinds\'' '$HOME ${HOME} $(date) `date` \$' \
+    'a;echo X && b | c > d &' $'{"a": 1, "b": "it\'s"}' $'first\nsecond\r\nthird\ttab' '' 'é ü 漢字 🙂' \
+    '* ? [a-z] ~ !' localhost,127.0.0.1
   job_env
   export NCCL_DEBUG=WARN
   export ONLY_HERE=1
@@ -56,8 +59,8 @@ stage_on-the-rank() {
     --kill-on-bad-exit=1 \
     --label \
     --output="$cr_logs/node-%n-%N.log" \
-    bash -c 'exec env "CACHE=${1}${SLURM_PROCID}/cache" "CUDA_VISIBLE_DEVICES=${SLURM_LOCALID}" "${@:2:3}" "${@:5:2}" "--host_idx=${SLURM_PROCID}" "${@:7:1}"' bash \
-    "/tmp/it's here/" LD_PRELOAD= $'LINES=first\nsecond\r\nthird\ttab' UID=5 nemo first 'last $HOME'
+    bash -c 'exec env "CACHE=${1}${SLURM_PROCID}/cache" "CUDA_VISIBLE_DEVICES=${SLURM_LOCALID}" "${@:2:4}" "--host_idx=${SLURM_PROCID}" "${@:6:1}"' bash \
+    "/tmp/it's here/" LD_PRELOAD= UID=5 nemo first 'last $HOME'
   job_env
   exec "$@"
 }
@@ -72,7 +75,9 @@ stage_script() {
     --kill-on-bad-exit=1 \
     --label \
     --output="$cr_logs/node-%n-%N.log" \
-    env $'LINES=first\nsecond\r\nthird\ttab' bash -c $'echo "$SPACES"\nnemo --from "$0" \'in a script\'\n'
+    bash -c 'echo "$SPACES"
+nemo --from "$0" '\''in a script'\''
+'
   job_env
   exec "$@"
 }
@@ -98,7 +103,7 @@ record() { # EVENT EXIT_CODE REASON
 }
 
 json_text() { # TEXT
-  local text=${1//\\/\\\\}
+  local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
@@ -140,7 +145,7 @@ start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
   follow_rank_0 "$pid" 2>/dev/null &
   wait "$pid"
   cr_code=$?
-  while [[ -n $cr_stopped ]] && kill -0 "$pid" 2>/dev/null; do # the signal ended the wait, not the stage
+  while kill -0 "$pid" 2>/dev/null; do # a signal ended the wait, not the stage
     wait "$pid"
     cr_code=$?
   done
@@ -206,6 +211,7 @@ cr_stage='' cr_stage_nodes='' cr_reason='' cr_stopped='' cr_mend=''
 trap on_exit EXIT
 cr_messages=$(mktemp) || cr_messages=/dev/stderr
 trap 'cr_stopped=1' TERM
+trap : USR1 USR2 # of sbatch --signal=B:...; the set-up may do something with them
 mapfile -t cr_nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST" || echo "$SLURM_JOB_NODELIST")
 run_stage plain "$SLURM_NNODES" 0
 run_stage on-the-rank "$SLURM_NNODES" 0
