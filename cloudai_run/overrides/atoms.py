@@ -130,7 +130,8 @@ def _enum(args: Sequence[object], expr: Expr, context: Context, lenient: bool) -
 
 
 def _dtype(args: Sequence[object], expr: Expr, context: Context, lenient: bool) -> Tree:
-    if isinstance(expr, Word) and (name := dtype_name(expr.text)):
+    text = expr.value if isinstance(expr, Scalar) and isinstance(expr.value, str) else expr.text
+    if isinstance(expr, (Word, Scalar)) and (name := dtype_name(text)):
         return {"_target_": name, "_call_": False}
     raise no(
         "torch dtype", expr, *(near_dtype(expr.text) or ["torch dtypes are written like torch.bfloat16"])

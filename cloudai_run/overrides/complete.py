@@ -34,14 +34,14 @@ def complete_word(prefix: str, tree: dict[str, Tree], schema: SchemaLike) -> lis
     """
     mark = "+" if prefix.startswith("+") else ""
     typed = prefix[len(mark) :]
+    if prefix.startswith("r") and (run := [word for word in _RUN if word.startswith(prefix)]):
+        return run
+    path, equals, value = typed.partition("=")
     try:
-        path, equals, value = typed.partition("=")
-        found = _values(path, value, tree, schema) if equals else _paths(path, tree, schema)
-        words = sorted(word for word in found if word.startswith(typed))
+        found = list(_values(path, value, tree, schema) if equals else _paths(path, tree, schema))
     except (UserError, Lost):
         return []
-    run = [word for word in _RUN if word.startswith(typed)] if typed and not mark else []
-    return [*(mark + word for word in words), *run]
+    return [mark + word for word in sorted(found) if word.startswith(typed)]
 
 
 def _paths(typed: str, tree: dict[str, Tree], schema: SchemaLike) -> Iterator[str]:

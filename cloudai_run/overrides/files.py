@@ -36,7 +36,9 @@ def read_value_file(name: str, word: str) -> Expr:
     if not name.strip():
         raise UserError(f"{shown(word)}: there is no file name after the @ sign")
     try:
-        if file.is_file() and file.stat().st_size > MAX_BYTES:
+        if file.exists() and not file.is_file():
+            raise UserError(f"{where} is no regular file")
+        if file.exists() and file.stat().st_size > MAX_BYTES:
             raise UserError(f"{where} is larger than {MAX_BYTES // 1024**2} MiB, which no configuration is")
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -49,8 +51,10 @@ def read_value_file(name: str, word: str) -> Expr:
         return from_tree(_load(file.suffix.lower(), text))
     except _Unreadable as error:
         raise UserError(f"{where} {error}") from None
-    except (ValueError, RecursionError) as error:
-        first = str(error).splitlines()[0] if str(error) else "it is nested too deep"
+    except RecursionError:
+        raise UserError(f"{where} is nested too deep") from None
+    except ValueError as error:
+        first = str(error).split("\n")[0].split(";")[0]
         raise UserError(f"{where} is no {file.suffix[1:].upper()}: {shown(first, 120)}") from None
 
 

@@ -51,7 +51,7 @@ class Naming:
 
 def fail(*lines: str) -> UserError:
     """Returns the error of these lines: the first says what is wrong, the others are indented."""
-    return UserError("\n  ".join(line for line in lines[:MAX_LINES] if line))
+    return UserError("\n  ".join([line for line in lines if line][:MAX_LINES]))
 
 
 def lost(

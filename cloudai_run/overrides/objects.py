@@ -92,7 +92,9 @@ def _by_short_name(name: str, base: str, schema: SchemaLike) -> str:
     """Returns the dotted name of the only class that is a `base` and has this short name, else `name` itself."""
     found = [dotted for dotted in subclasses(base, schema) if dotted.rpartition(".")[2] == name]
     if len(found) > 1:
-        raise Mismatch(f"there are several classes {shown(name)}", f"write one of: {some_of(found)}", depth=1)
+        raise Mismatch(
+            f"there are several classes {shown(name)}", f"write one of: {some_of(found, 200)}", depth=1
+        )
     return found[0] if found else name
 
 
@@ -114,10 +116,9 @@ def make_any_object(expr: Word | Call, schema: SchemaLike, convert: Convert) -> 
     dotted = TIMEDELTA if expr.name == "timedelta" else canonical(expr.name, schema)
     target = target_of(dotted, schema)
     if target is None:
-        hints = [
-            *nearest(expr.name, schema.targets),
-            f"the text itself goes in quotes: {shown(repr(expr.text), 60)}",
-        ]
+        hints = nearest(expr.name, schema.targets)
+        if "(" in expr.text:
+            hints.append(f"the text itself goes in quotes: {shown(repr(expr.text), 60)}")
         raise Mismatch(f"there is no class {shown(expr.name)} in the schema", *hints, depth=1)
     return _node(dotted, target, expr, schema, convert)
 

@@ -92,7 +92,7 @@ class _Splitter:
     plugins_word: Override | None = None
 
     def add(self, word: str) -> None:
-        section = re.match(r"\s*run\s*(?=[.=\[]|$)", word)
+        section = re.match(r"\s*\+?\s*run\s*(?=[.=\[]|$)", word)
         if section is None:
             self.recipe.append(word)
             return
