@@ -14,18 +14,20 @@ METHOD = (
     "median that the columns show)"
 )
 SMOKE = "CPU smoke run: not a benchmark"
+SIDE_HEADER = ("side", "runs", "steps", "what")
 GATE_HEADER = ("", "gate", "side", "seen")
 
 
-def side_cells(side: Side) -> tuple[str, str, str]:
-    """Returns a side as cells: its name, its runs, what they are."""
+def side_cells(side: Side) -> tuple[str, ...]:
+    """Returns a side as cells: its name, its runs, the steps measured in each, what they are."""
     run = side.runs[0]
     shape = run.shape
     recipe = run.facts.record.get("recipe") or (shape.model.name if shape.model else None)
     gpus = None
     if shape.num_gpus:
-        unit = "processes" if side.smoke else (shape.gpu_model or "GPUs")
-        gpus = f"{shape.num_gpus} x {unit}"
+        gpus = (
+            f"{shape.num_gpus} processes" if side.smoke else f"{shape.num_gpus} x {shape.gpu_model or 'GPU'}"
+        )
     parts = [
         recipe,
         gpus,
@@ -37,6 +39,7 @@ def side_cells(side: Side) -> tuple[str, str, str]:
     return (
         side.name,
         ", ".join(run.label for run in side.runs),
+        ", ".join(str(len(run.step_time_s)) for run in side.runs),
         ", ".join(str(part) for part in parts if part),
     )
 

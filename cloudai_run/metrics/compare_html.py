@@ -9,6 +9,7 @@ from cloudai_run.metrics.compare import Comparison, Pair, Row
 from cloudai_run.metrics.compare_cells import (
     GATE_HEADER,
     METHOD,
+    SIDE_HEADER,
     SMOKE,
     difference_cells,
     difference_header,
@@ -66,7 +67,7 @@ def _body(results: Results) -> Iterator[str]:
         yield f'<p class="smoke">{SMOKE}</p>'
     if results.gates:
         yield _table(GATE_HEADER, [_gate_row(gate_cells(gate)) for gate in results.gates])
-    yield _table(("side", "runs", "what"), [_plain(side_cells(side)) for side in comparison.sides])
+    yield _table(SIDE_HEADER, [_plain(side_cells(side)) for side in comparison.sides])
     for pair in comparison.pairs:
         yield from _pair(pair, comparison)
     if not comparison.pairs:
@@ -123,7 +124,7 @@ def _published(side: Side, match: PublishedMatch) -> Iterator[str]:
     for row in match.rows:
         source = published_sources()[row.source]
         yield f"<p>{escape(row.title())}<br>"
-        yield f"{escape(source.title)}, <code>{escape(source.location)}</code></p>"
+        yield f"from {escape(source.title)} (<code>{escape(source.location)}</code>)</p>"
         yield _table(published_header(side), [_plain(cells) for cells in published_cells(row, side)])
         if row.note:
             yield _notes([row.note])

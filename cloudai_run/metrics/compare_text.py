@@ -9,6 +9,7 @@ from cloudai_run.metrics.compare import Pair
 from cloudai_run.metrics.compare_cells import (
     GATE_HEADER,
     METHOD,
+    SIDE_HEADER,
     SMOKE,
     difference_cells,
     difference_header,
@@ -63,7 +64,7 @@ def _render(results: Results, style: _Style) -> Iterator[str]:
     comparison = results.comparison
     if any(side.smoke for side in comparison.sides):
         yield from (f"{style.strong}{SMOKE}{style.strong}", "")
-    yield from style.table([("side", "runs", "what"), *(side_cells(side) for side in comparison.sides)])
+    yield from style.table([SIDE_HEADER, *(side_cells(side) for side in comparison.sides)])
     for pair in comparison.pairs:
         yield from _section(f"{pair.after.name} against {pair.before.name}", style)
         yield from style.table([metric_header(pair, comparison), *(metric_cells(row) for row in pair.rows)])
@@ -103,7 +104,8 @@ def _differences(pair: Pair, style: _Style) -> Iterator[str]:
 def _published(side: Side, match: PublishedMatch, style: _Style) -> Iterator[str]:
     for row in match.rows:
         source = published_sources()[row.source]
-        yield f"{style.item}{row.title()}: {source.title}, {source.location}"
+        yield f"{style.item}{row.title()}"
+        yield f"{style.item}from {source.title} ({source.location})"
         yield from style.table([published_header(side), *published_cells(row, side)])
         if row.note:
             yield f"{style.item}note: {row.note}"

@@ -144,7 +144,8 @@ def _on_side(gate: Gate, side: Side) -> GateResult:
         )
     seen = _require_value(gate, side)
     invalid = _invalid(gate, side)
-    return invalid or _result(gate, side.name, seen, f"{seen:.6g} {METRICS[gate.metric].unit}")
+    unit = METRICS[gate.metric].unit
+    return invalid or _result(gate, side.name, seen, f"{seen:.6g}" if unit == "1" else f"{seen:.6g} {unit}")
 
 
 def _require_value(gate: Gate, side: Side) -> float:
