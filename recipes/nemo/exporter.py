@@ -244,6 +244,11 @@ def default_factories(target: object) -> dict[str, Callable[[], object]]:
     return {f.name: f.default_factory for f in fields if f.default_factory is not dataclasses.MISSING}
 
 
+def is_dataclass(target: object) -> bool:
+    """Whether a target is a dataclass (a plain bool: the type guard of the library would narrow it)."""
+    return dataclasses.is_dataclass(target)
+
+
 def describe(target: Callable[..., object], reader: TypeReader) -> dict[str, Json]:
     """Returns what the schema says of one class or function: its kind, its bases and its parameters.
 
@@ -258,7 +263,7 @@ def describe(target: Callable[..., object], reader: TypeReader) -> dict[str, Jso
         if target in SIGNATURELESS:
             units = {name: {"type": "float", "default": 0} for name in SIGNATURELESS[target]}
             return {**described, "no_signature": True, "params": units}
-    if dataclasses.is_dataclass(target):
+    if is_dataclass(target):
         described["dataclass"] = True
     factories = default_factories(target)
     for name, param in signatures.get_signature(target).parameters.items():
@@ -369,9 +374,9 @@ class Export:
             for name in pending:
                 described[name] = describe(self.targets[name], self.reader)
                 bases = getattr(self.targets[name], "__mro__", ())
-                self.reader.classes |= {dotted_name(b): b for b in bases if dataclasses.is_dataclass(b)}
+                self.reader.classes.update({dotted_name(base): base for base in bases if is_dataclass(base)})
             for name, cls in sorted(self.reader.classes.items()):
-                is_config = dataclasses.is_dataclass(cls) or "Config" in cls.__name__
+                is_config = is_dataclass(cls) or "Config" in cls.__name__
                 if is_config and not inspect.isabstract(cls) and not name.startswith("nemo_run."):
                     self.targets.setdefault(name, cls)
         return dict(sorted(described.items()))

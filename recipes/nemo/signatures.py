@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cloudai_run.recipes.nemo.schema import PRETRAIN, Factory, Param, Schema, Target, Tree
 
-FACTORY_ARGUMENTS = "_args_"
+FACTORY_ARGUMENTS = "_factory_args_"
 WORKLOAD = "workload"
 _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 

@@ -1,9 +1,9 @@
 """Recipes as plain trees and back: what files, overrides and the command line work on.
 
-A tree is what `schema` describes. Beside the schema's own forms, a dict whose keys are not all plain text is
-`{"_items_": [[key, value], ...]}`, and a node made by one of NeMo's registered factories carries `"_factory_": "squad"`
-(with `"_args_": {...}` if the factory was given arguments). A tree has no sharing: a node that a config holds in two
-places becomes two equal nodes.
+A tree is what `schema_model` describes. Beside the schema's own forms, a dict whose keys are not all plain text is
+`{"_items_": [[key, value], ...]}`, and a node made by one of NeMo's registered factories carries
+`"_factory_": "squad"` (with `"_factory_args_": {...}` if the factory was given arguments). A tree has no sharing: a
+node that a config holds in two places becomes two equal nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,17 @@ from cloudai_run.recipes.nemo.workload import NsysSpec, Workload
 if TYPE_CHECKING:
     import nemo_run as run
 
-MARKS = ("_target_", "_partial_", "_call_", "_tuple_", "_items_", "_repr_", "_null_", "_factory_", "_args_")
+MARKS = (
+    "_target_",
+    "_partial_",
+    "_call_",
+    "_tuple_",
+    "_items_",
+    "_repr_",
+    "_null_",
+    "_factory_",
+    "_factory_args_",
+)
 _OWN = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (Workload, NsysSpec)}
 
 
@@ -137,8 +147,8 @@ def _decode(value: Tree, schema_id: str) -> object:
     target = _target(value, schema_id)
     if value.get("_call_") is False:
         return target
-    if "_args_" in value:
-        arguments["_args_"] = _decode(value["_args_"], schema_id)
+    if "_factory_args_" in value:
+        arguments["_factory_args_"] = _decode(value["_factory_args_"], schema_id)
     make = run.Partial if value.get("_partial_") else run.Config
     # What is already a config needs none of the conversions that binding does, which take most of the time.
     return make(target, bind_args=False, **arguments)
@@ -182,7 +192,9 @@ def check(tree: Tree | Mapping[str, Tree], schema: Schema, path: str = "") -> No
         raise RecipeError(f"{where} has {', '.join(marks)} without a `_target_`")
     for name, item in tree.items():
         if name not in ("_target_", "_partial_", "_call_", "_factory_"):
-            check(item, schema, path if name in ("_tuple_", "_items_", "_args_") else f"{path}.{name}")
+            check(
+                item, schema, path if name in ("_tuple_", "_items_", "_factory_args_") else f"{path}.{name}"
+            )
 
 
 def _check_collection(tree: Mapping[str, Tree], where: str) -> None:
@@ -221,8 +233,8 @@ def _check_node(node: Mapping[str, Tree], schema: Schema, where: str) -> None:
     made_by = node.get("_factory_")
     if made_by is not None and schema.find_factory(str(made_by), schema.aliases.get(name, name)) is None:
         raise RecipeError(f"{where}: {schema.title} has no factory {made_by} that makes a {name}")
-    if "_args_" in node and (made_by is None or not isinstance(node["_args_"], Mapping)):
-        raise RecipeError(f"{where}: `_args_` holds the arguments of a `_factory_`")
+    if "_factory_args_" in node and (made_by is None or not isinstance(node["_factory_args_"], Mapping)):
+        raise RecipeError(f"{where}: `_factory_args_` holds the arguments of a `_factory_`")
     for argument in given:
         if argument not in known and not takes_any:
             listed = ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")
