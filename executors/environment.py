@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from cloudai_run.executors.slurm_options import names
 from cloudai_run.executors.words import Word, literal
 
-# bash sets these itself, refuses to set them, or changes what it does when they are set
+# bash sets these itself, refuses to set them, does not take them over, or works differently when they are set
 # (bash(1) of 5.2, "Shell Variables"; names that begin with BASH are covered by the prefix).
 _SHELL_OWN = names(
     "COLUMNS COMP_CWORD COMP_KEY COMP_LINE COMP_POINT COMP_TYPE COMP_WORDBREAKS COMP_WORDS COPROC "
     "DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME FUNCNEST GROUPS HISTCMD IFS LINENO LINES MAPFILE "
-    "OLDPWD OPTARG OPTERR OPTIND PATH PIPESTATUS POSIXLY_CORRECT PPID PWD RANDOM READLINE_ARGUMENT "
+    "OLDPWD OPTARG OPTERR OPTIND PATH PIPESTATUS POSIXLY_CORRECT PPID PS4 PWD RANDOM READLINE_ARGUMENT "
     "READLINE_LINE READLINE_MARK READLINE_POINT REPLY SECONDS SHELLOPTS SHLVL SRANDOM TIMEFORMAT TMOUT "
     "UID _"
 )
 # Slurm sets these for each task, after the environment of the step (srun(1) of 22.05 to 24.11, "OUTPUT
-# ENVIRONMENT VARIABLES"; the devices come from the gres plugins).
+# ENVIRONMENT VARIABLES"; the devices come from the gres plugins,
+# TMPDIR is set where the given one cannot be made).
 _SLURM_OWN = names(
     "CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES SLURMD_DEBUG SLURMD_NODENAME "
     "SLURM_CLUSTER_NAME SLURM_CPUS_ON_NODE SLURM_GPUS_ON_NODE SLURM_GTIDS SLURM_JOBID "
@@ -35,7 +36,7 @@ _SLURM_OWN = names(
     "SLURM_STEP_GPUS SLURM_STEP_ID SLURM_STEP_LAUNCHER_PORT SLURM_STEP_NODELIST SLURM_STEP_NUM_NODES "
     "SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE SLURM_SUBMIT_DIR SLURM_SUBMIT_HOST "
     "SLURM_TASKS_PER_NODE SLURM_TASK_PID SLURM_TOPOLOGY_ADDR SLURM_TOPOLOGY_ADDR_PATTERN SLURM_UMASK "
-    "SLURM_WORKING_CLUSTER ZE_AFFINITY_MASK"
+    "SLURM_WORKING_CLUSTER TMPDIR ZE_AFFINITY_MASK"
 )
 # cr_: the script's own variables.
 _ON_THE_RANK_PREFIXES = ("BASH", "LD_", "cr_")

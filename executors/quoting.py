@@ -15,6 +15,8 @@ _BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 # sbatch refuses a script that holds a carriage return before a line feed; other control characters no person
 # could read.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# srun takes a lone colon, wherever it stands, for the beginning of a second job ("heterogeneous steps" in srun(1)).
+SRUN_SEPARATOR = ":"
 _SPECIAL_IN_DOUBLE_QUOTES = re.compile(r'["\\$`]')
 _ANSI_C = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -94,7 +96,7 @@ class RankScript:
 
         for word in words:
             text = literal(word)
-            if text is not None and not (inline_bare and is_bare(text)):
+            if text is not None and text != SRUN_SEPARATOR and not (inline_bare and is_bare(text)):
                 self.arguments.append(text)
                 continue
             close_slice()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.nsys import Nsys, profile_words
-from cloudai_run.executors.quoting import RankScript, shell_lines, shell_word
+from cloudai_run.executors.quoting import SRUN_SEPARATOR, RankScript, shell_lines, shell_word
 from cloudai_run.executors.words import Word, literal, pieces_of
 
 
@@ -43,7 +43,7 @@ class RankCommand:
         assignments = self._assignments()
         words = (*(("env", *assignments) if assignments else ()), *self.command)
         texts = [literal(word) for word in words]
-        if self.nsys is None and None not in texts:
+        if self.nsys is None and None not in texts and SRUN_SEPARATOR not in texts:
             return shell_lines(text for text in texts if text is not None)
         script = RankScript()
         program = ("env " if assignments else "") + script.words((*assignments, *self.command))

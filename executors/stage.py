@@ -136,8 +136,8 @@ class Stage:
             raise ExecutorError(f"{where} must have either argv or script")
         for at, word in enumerate(self.command):
             check_word(word, f"{where}: argument {at}")
-        if not self.command[0]:
-            raise ExecutorError(f"{where}: the name of its program is empty")
+        if not self.command[0] or str(self.command[0]).startswith("-"):
+            raise ExecutorError(f"{where}: {self.command[0]!r} is no name of a program")
         check_env(self.env, f"{where}: env")
         for name in ("timeout_s", "nodes", "ntasks_per_node"):
             check_count(getattr(self, name), 1, f"{where}: {name}")

@@ -22,9 +22,13 @@ from hypothesis import strategies as st
 from tests.executors_render.harness import Outcome, plan_of, run_plan, run_script, stage
 
 # Signs that shells, Slurm and quoting by hand get wrong, more often than chance would have them.
-_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0")) | st.text(
-    st.sampled_from(
-        [*"'\"\\$`!*?[]{}()<>|&;#~^%=,:@ \t\n\r", "\x01", "\x7f", "\x1b", "é", "🙂", "\u2028", "a", "0"]
+_TEXT = (
+    st.just(":")
+    | st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+    | st.text(
+        st.sampled_from(
+            [*"'\"\\$`!*?[]{}()<>|&;#~^%=,:@ \t\n\r", "\x01", "\x7f", "\x1b", "é", "🙂", "\u2028", "a", "0"]
+        )
     )
 )
 _NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True).filter(
@@ -133,10 +137,12 @@ def run_local(plan: Plan, folder: Path) -> Outcome:
     return run_script(render_local(plan), folder, run_dir=Path(plan.run_dir))
 
 
+@pytest.mark.parametrize("shell_on_the_rank", [False, True])
 @pytest.mark.parametrize("local", [False, True])
-def test_names_that_others_use_arrive_too(tmp_path: Path, local: bool) -> None:
+def test_names_that_others_use_arrive_too(tmp_path: Path, local: bool, shell_on_the_rank: bool) -> None:
     env: dict[str, Word] = {name: f"/of the user's/{name}" for name in _SPECIAL}
-    train = Stage(name="train", argv=(program(tmp_path),), env=env)
+    last = (NodeVar("HOME"),) if shell_on_the_rank else ()
+    train = Stage(name="train", argv=(program(tmp_path), *last), env=env)
     plan = plan_of(tmp_path, train, directives=Directives(ntasks_per_node=1))
     outcome = (
         run_local(plan, tmp_path)
@@ -152,7 +158,7 @@ def test_list_of_the_shells_own_names_is_that_of_this_bash() -> None:
     listed = subprocess.run(
         ["bash", "-c", "compgen -v"], env={}, capture_output=True, text=True
     ).stdout.split()
-    harmless = {"HOSTTYPE", "MACHTYPE", "OSTYPE", "PS4", "TERM", "HOSTNAME", "SHELL"}
+    harmless = {"HOSTTYPE", "MACHTYPE", "OSTYPE", "TERM", "HOSTNAME", "SHELL"}
     assert [name for name in listed if exportable(name) and name not in harmless] == []
 
 
@@ -164,6 +170,13 @@ def test_100_kilobytes_in_one_value_and_one_argument(tmp_path: Path, sign: str) 
     )
     outcome = run_plan(plan_of(tmp_path, train, env={"ALSO": text}), tmp_path)
     assert_arrived(outcome, [text, (text, NodeVar("SLURM_PROCID"))], {"LONG": text, "ALSO": text})
+
+
+@pytest.mark.parametrize("nsys", [None, Nsys()])
+def test_a_lone_colon_is_an_argument_and_no_second_job(tmp_path: Path, nsys: Nsys | None) -> None:
+    arguments = [":", "a:b", ":", NodeVar("SLURM_PROCID"), ":"]
+    train = Stage(name="train", argv=(program(tmp_path), *arguments), nsys=nsys)
+    assert_arrived(run_plan(plan_of(tmp_path, train), tmp_path), arguments, {})
 
 
 def test_a_long_value_stands_once_in_the_script(tmp_path: Path) -> None:

@@ -60,6 +60,10 @@ _REFUSALS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Stage(name="a", argv=("x",), script="y"),
         "stage a must have either argv or script",
     ),
+    "program that would be an option": (
+        lambda: Stage(name="a", argv=("--nodes=1", "x")),
+        "stage a: '--nodes=1' is no name of a program",
+    ),
     "stage's name": (
         lambda: Stage(name="a b", argv=("x",)),
         "Stage.name is 'a b'\n  right: letters, digits, '.', '_' and '-', the first a letter or digit, at most 100",

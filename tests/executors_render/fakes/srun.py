@@ -17,7 +17,9 @@ from pathlib import Path
 
 
 def parse(argv: list[str]) -> tuple[dict[str, str | None], list[str]]:
-    """Splits srun's long options from the command."""
+    """Splits srun's long options from the command; a lone colon would begin a second job."""
+    if ":" in argv:
+        raise SystemExit("srun: error: Allocation failure: already allocated to previous components.")
     options: dict[str, str | None] = {}
     for at, word in enumerate(argv):
         if not word.startswith("--"):
