@@ -17,13 +17,14 @@ _RUN = ("run.executor=", "run.executor.", "run.env.", "run.plugins=")
 
 
 def complete(prefix: str, recipe: str) -> list[str]:
-    """Returns the words that an override of a NeMo recipe may begin with; nothing for an unknown recipe."""
-    from cloudai_run.recipes.nemo.schema import load
+    """Returns the words that an override of a recipe may begin with; nothing for an unknown recipe."""
+    from cloudai_run.frameworks import framework_of
 
-    schema = load()
-    if recipe not in schema.recipes:
+    try:
+        framework = framework_of(recipe)
+    except UserError:
         return []
-    return complete_word(prefix, schema.recipe_tree(recipe), schema)
+    return complete_word(prefix, framework.recipe_tree(), framework.schema)
 
 
 def complete_word(prefix: str, tree: dict[str, Tree], schema: SchemaLike) -> list[str]:

@@ -12,7 +12,10 @@ from .objects import make_any_object, make_object, make_timedelta
 from .schema import SchemaLike, Tree, TypeSpec, form, members
 from .text import shown
 
-MARKS = ("_target_", "_partial_", "_call_", "_tuple_", "_factory_", "_factory_args_", "_repr_", "_null_")
+MARKS = (
+    *("_target_", "_partial_", "_call_", "_tuple_", "_items_"),
+    *("_factory_", "_factory_args_", "_repr_", "_null_"),
+)
 _STRUCTURED = {"list", "tuple", "dict", "object", "timedelta"}
 # In a union the narrowest reading wins: `4` is an int where int and str are allowed.
 _ORDER = (

@@ -43,7 +43,7 @@ def check_fields(
     Raises:
         UserError: no such field, a value of another type, or two different values for one field.
     """
-    known = {field: Param(spec, has_default=True) for field, spec in fields.items()}
+    known = {field: Param(spec) for field, spec in fields.items()}
     node: dict[str, Tree] = {"_target_": name, **(values or {})}
     applied = apply_recorded(
         overrides, node, SimpleSchema({name: Target(known)}), Naming(name, prefix=prefix)

@@ -123,8 +123,10 @@ def _owner(at: Iterable[str | int], target: str, naming: Naming) -> str:
 
 def known_names(node: Mapping[str, Tree], target: TargetLike | None) -> list[str]:
     """Returns the names that a node accepts, those that it sets first."""
-    own = [key for key in node if not key.startswith("_")]
-    return [*own, *(name for name in (target.params if target else ()) if name not in node)]
+    params = target.params if target is not None else {}
+    takes_any = target is None or target.var_kwargs
+    own = [key for key in node if not key.startswith("_") and (takes_any or key in params)]
+    return [*own, *(name for name in params if name not in node)]
 
 
 def is_slip(name: str, known: Iterable[str]) -> bool:

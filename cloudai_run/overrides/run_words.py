@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from cloudai_run.errors import UserError
 
-from .expr import Call, Expr, Items, Word
+from .expr import Call, Expr, Items, Plain, Word
 from .literals import parse_value
 from .messages import Naming, clash
 from .names import nearest
@@ -117,8 +117,11 @@ class _Splitter:
         start, equals, value = word.partition("=")
         name = start.removeprefix("run.env").removeprefix(".")
         if not equals or not _ENV_NAME.fullmatch(name):
+            wrong = (
+                f"{shown(name, 30)!r} is no name of an environment variable" if equals else "there is no ="
+            )
             raise UserError(
-                f"{shown(word)}: {shown(name, 30)!r} is no name of an environment variable\n"
+                f"{shown(word)}: {wrong}\n"
                 "  an environment variable is set with run.env.NAME=value, all after the = sign is its value"
             )
         if self.env.setdefault(name, value) != value:
@@ -139,7 +142,8 @@ class _Splitter:
         if match[2]:
             call = parse_value(f"executor{match[2]}")
             if not isinstance(call, Call):
-                raise UserError(f"{override}: {getattr(call, 'problem', 'cannot read the arguments')}")
+                problem = call.problem.replace("executor(", f"{match[1]}(") if isinstance(call, Plain) else ""
+                raise UserError(f"{override}: {problem or 'the arguments cannot be read'}")
             for name, value in call.arguments:
                 word = f"run.executor.{name}={value.text}"
                 self.executor_overrides.append(Override(word, (name,), "=", value.text, False, value))

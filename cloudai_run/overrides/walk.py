@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from .objects import target_of
-from .schema import ANY, SchemaLike, TargetLike, Tree, TypeSpec, element_type, value_type
+from .schema import ANY, SchemaLike, TargetLike, Tree, TypeSpec, element_type, form, members, value_type
 from .text import Path
 
 Container = dict[str, Tree] | list[Tree]
@@ -109,11 +109,9 @@ def find(tree: dict[str, Tree], path: Path, schema: SchemaLike) -> Place:
 
 def _enter(place: Place, segment: str | int) -> Container:
     value = place.effective()
-    if (
-        value is UNSET
-        or not isinstance(value, (dict, list))
-        or (isinstance(value, dict) and "_call_" in value)
-    ):
+    if value in (None, UNSET) and place.current() is UNSET and _takes_dict(place.spec):
+        value = {}
+    if not isinstance(value, (dict, list)) or "_call_" in value or "_repr_" in value:
         raise Lost(place.path, segment, value)
     if place.current() is UNSET:
         value = deepcopy(value)
@@ -121,6 +119,10 @@ def _enter(place: Place, segment: str | int) -> Container:
     if isinstance(value, dict) and isinstance(items := value.get("_tuple_"), list):
         return items
     return value
+
+
+def _takes_dict(spec: TypeSpec) -> bool:
+    return any(form(member)[0] == "dict" for member in members(spec))
 
 
 def _element(container: Container, spec: TypeSpec, at: Path, segment: str | int) -> Place | None:
@@ -143,10 +145,8 @@ def _member(container: Container, spec: TypeSpec, at: Path, segment: str | int, 
     if param is not None:
         default = _as_tree(param.default) if param.has_default else UNSET
         return Place(container, (*at, segment), param.type, default)
-    if segment in container:
-        return Place(container, (*at, segment))
     if target is None or target.var_kwargs:
-        return Place(container, (*at, segment), known=False)
+        return Place(container, (*at, segment), known=segment in container)
     raise Lost(at, segment, container)
 
 

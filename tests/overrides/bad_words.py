@@ -24,6 +24,7 @@ BAD: dict[str, list[list[str]]] = {
         ["trainer.callbacks[0].timer=5"],
         ["trainer._target_=os.system"],
         ["_target_=os.system"],
+        ["workload.smoke=False"],
         ["runn.executor=local"],
     ],
     "kwargs": [
@@ -144,6 +145,8 @@ BAD: dict[str, list[list[str]]] = {
     "paths": [
         ["trainer.max_steps.x=5"],
         ["trainer.profiler.x=5"],
+        ["trainer.max_time.minutes=five"],
+        ["trainer.max_time=None", "trainer.max_time.minutes=5"],
         ["trainer.callbacks.x=5"],
         ["trainer.callbacks[1]=5"],
         ["trainer.callbacks[-2]=5"],

@@ -23,6 +23,7 @@ KNOBS = SimpleSchema(
                 "notes": Param("str", True, "a"),
                 "rate": Param(["union", "int", "float"], True, 16),
                 "inner": Param(["object", "inner"], True, {"_target_": "inner", "depth": 2}),
+                "table": Param(["union", ["dict", "str", "int"], "none"], True, None),
                 "opaque": Param("any", True, {"_repr_": "<object>"}),
             }
         ),
@@ -109,6 +110,10 @@ def test_element_of_a_list_and_of_a_tuple() -> None:
     assert fdl("fdl.betas[-1]=1") == {"betas": [0.9, 1.0]}
     assert fdl("fdl.mesh[1]=4") == {"mesh": {"_tuple_": [1, 4, 1]}}
     assert fdl("fdl.mesh[1]*=2") == {"mesh": {"_tuple_": [1, 16, 1]}}
+
+
+def test_dict_that_is_not_set_is_begun_by_a_key() -> None:
+    assert fdl("fdl.table.a=1", "fdl.table.b=2") == {"table": {"a": 1, "b": 2}}
 
 
 def test_repeat_of_an_equal_assignment_is_harmless() -> None:
