@@ -24,7 +24,6 @@ def paxml_stages(recipe: fdl.Buildable, allocation: Allocation) -> tuple[Stage, 
         nodes=allocation.nodes,
         ntasks_per_node=allocation.ntasks_per_node,
         run_dir=allocation.run_dir,
-        job_name=allocation.job_name,
         local=allocation.local,
         gpus_per_node=allocation.gpus_per_node,
     )

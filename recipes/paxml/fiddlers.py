@@ -32,17 +32,27 @@ def drop_rejected(flags: run.Config, jaxlib: str) -> list[str]:
     """Replaces or drops in place the flags that a jaxlib rejects; returns what was done, one text a flag."""
     done: list[str] = []
     for name, value in list(flags.__arguments__.items()):
-        if name not in xla.table().flags or value is None or xla.problem(name, value, jaxlib) is None:
+        if name not in xla.table().flags or value is None:
+            continue
+        new = _successor(name, value, jaxlib)
+        if xla.problem(name, value, jaxlib) is None and not (new and new[2]):
             continue
         delattr(flags, name)
-        replaced = xla.table().flags[name].replaced_by
-        new = replaced.values.get(xla.text_of(value)) if replaced else None
-        if replaced is None or new is None or xla.problem(replaced.flag, new, jaxlib) is not None:
+        if new is None:
             done.append(f"{name} dropped")
-            continue
-        setattr(flags, replaced.flag, typed(replaced.flag, new))
-        done.append(f"{name} became {replaced.flag}={new}")
+        else:
+            setattr(flags, new[0], typed(new[0], new[1]))
+            done.append(f"{name} became {new[0]}={new[1]}")
     return done
+
+
+def _successor(name: str, value: xla.Value, jaxlib: str) -> tuple[str, str, bool] | None:
+    """Returns the flag and value that take a flag's place, and whether they do so although it is accepted."""
+    replaced = xla.table().flags[name].replaced_by
+    new = replaced.values.get(xla.text_of(value)) if replaced else None
+    if replaced is None or new is None or xla.status(replaced.flag, new, jaxlib) != "accepted":
+        return None
+    return replaced.flag, new, replaced.supersedes
 
 
 def typed(flag: str, text: str) -> xla.Value:

@@ -14,7 +14,7 @@ from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import schema, xla
 from cloudai_run.recipes.paxml.settings import Place, Settings, flags_of, product
 
-MAX_SHOWN = 3
+MAX_LINES = 6
 TIMED_STEPS = 20
 """PAXML prints the time of the first 20 steps of a process only (paxml 1.4.0 programs.py, `log_first_n(..., 20)`)."""
 WARMUP_STEPS = 5
@@ -40,7 +40,8 @@ def _shown(shape: list[int] | None) -> str:
 def mesh(settings: Settings, place: Place) -> Iterator[str]:
     """The product of the two meshes is the number of devices; a mesh over nodes has one part a node."""
     ici, dcn = settings.mesh("ici_mesh_shape"), settings.mesh("dcn_mesh_shape")
-    if ici is None:
+    # A shape of the wrong type is told by the rule on knobs.
+    if ici is None or (dcn is None and settings.knob("dcn_mesh_shape") is not None):
         return
     if dcn is not None and len(dcn) != len(ici):
         yield (
@@ -215,7 +216,7 @@ def check(settings: Settings, place: Place) -> list[Violation]:
 
 
 def refuse(violations: Iterable[Violation], name: str) -> None:
-    """Raises the first few violations as one error.
+    """Raises the violations as one error of a few lines.
 
     Raises:
         RecipeError: if there are any.
@@ -223,9 +224,10 @@ def refuse(violations: Iterable[Violation], name: str) -> None:
     found = list(violations)
     if not found:
         return
-    lines = list(itertools.chain.from_iterable(violation.message.split("\n") for violation in found[:MAX_SHOWN]))
-    more = f"\n  and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
-    raise RecipeError(f"{name} cannot run so: {lines[0]}" + "".join(f"\n  {line}" for line in lines[1:]) + more)
+    lines = list(itertools.chain.from_iterable(violation.message.split("\n") for violation in found))
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], f"and {len(lines) - MAX_LINES + 1} more lines"]
+    raise RecipeError(f"{name} cannot run so: " + "\n  ".join(line.strip() for line in lines))
 
 
 def notes(settings: Settings) -> list[str]:

@@ -151,7 +151,6 @@ def stage_specs(
     nodes: int,
     ntasks_per_node: int,
     run_dir: str,
-    job_name: str,
     local: bool = False,
     gpus_per_node: int | None = None,
 ) -> tuple[StageSpec, ...]:
@@ -162,7 +161,6 @@ def stage_specs(
         nodes: of the allocation.
         ntasks_per_node: ranks a node.
         run_dir: absolute path of the run folder, the same on every node and in the container.
-        job_name: of the run.
         local: no Slurm: the ranks meet on this machine.
         gpus_per_node: None if nobody said.
 
@@ -170,10 +168,10 @@ def stage_specs(
         RecipeError: for a recipe that could not run there, with the reason.
     """
     place = Place(nodes, ntasks_per_node, gpus_per_node, local)
-    return stage_specs_of(settings_of(recipe), place=place, run_dir=run_dir, job_name=job_name)
+    return stage_specs_of(settings_of(recipe), place=place, run_dir=run_dir)
 
 
-def stage_specs_of(settings: Settings, *, place: Place, run_dir: str, job_name: str) -> tuple[StageSpec, ...]:
+def stage_specs_of(settings: Settings, *, place: Place, run_dir: str) -> tuple[StageSpec, ...]:
     """Returns the stages of a recipe's values; see `stage_specs`."""
     settings = placed(settings, place)
     rules.refuse(rules.check(settings, place), settings.workload.factory)

@@ -35,7 +35,7 @@ def pretrain(
     run_dir = tempfile.mkdtemp(prefix="cloudai-run-paxml-")
     settings = Settings(fdl_config, dict(vars(fdl)), xla, pgle, nsys, workload)
     place = Place(nodes=1, ntasks_per_node=1, local=True)
-    for spec in stage_specs_of(settings, place=place, run_dir=run_dir, job_name="paxml"):
+    for spec in stage_specs_of(settings, place=place, run_dir=run_dir):
         argv = [spec.plain(word) for word in spec.argv]
         env = {name: spec.plain(word) for name, word in spec.env.items()}
         print(f"{spec.name}: {' '.join(argv[:4])} ...", flush=True)

@@ -41,11 +41,13 @@ class Replacement:
         flag: the other flag.
         text: for a person.
         values: a value of the old flag to the new flag's; None where nothing has to be set.
+        supersedes: where the new flag is known, the old one is accepted still and no longer the one to set.
     """
 
     flag: str
     text: str
     values: Mapping[str, str | None]
+    supersedes: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,10 @@ def table() -> Table:
     flags = {}
     for name, entry in data["flags"].items():
         other = entry.get("replaced_by")
-        replaced = Replacement(other["flag"], other["text"], other["values"]) if other else None
+        replaced = None
+        if other:
+            supersedes = other.get("supersedes", False)
+            replaced = Replacement(other["flag"], other["text"], other["values"], supersedes)
         flags[name] = Flag(name, entry["type"], MappingProxyType(entry["values"]), replaced)
     return Table(tuple(data["jaxlib"]), MappingProxyType(flags))
 
