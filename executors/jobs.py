@@ -13,13 +13,8 @@ from cloudai_run.executors.logs import failure_lines
 from cloudai_run.executors.outcome import JobFailedError, Outcome, merge
 from cloudai_run.executors.secret_files import remove_secret_file
 from cloudai_run.executors.shell import LocalShell, Shell
-from cloudai_run.executors.slurm_words import (
-    SACCT_FIELDS,
-    Attempt,
-    parse_sacct,
-    parse_scontrol,
-    parse_squeue,
-)
+from cloudai_run.executors.slurm_query import ask_controller, cluster_option, slurm_attempts
+from cloudai_run.executors.slurm_words import Attempt
 from cloudai_run.executors.stage_records import STAGES_FILE, StageRun, of_attempt, parse_stages
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import Submission, read_submission
@@ -62,7 +57,25 @@ def _state(submission: Submission, shell: Shell, runs: Sequence[StageRun]) -> Ou
     else:
         attempts, source = slurm_attempts(submission, shell)
         merged = merge(attempts, source, runs, submission.stages)
+        if not merged.state.ended and merge((), "stages", runs, submission.stages).state.ended:
+            merged = _lost_sight_of(submission, shell, runs, merged)
     return replace(merged, job_id=submission.job_id)
+
+
+def _lost_sight_of(
+    submission: Submission, shell: Shell, runs: Sequence[StageRun], running: Outcome
+) -> Outcome:
+    """A job that sacct calls running though the stages file has its end: the controller knows what is to come.
+
+    A controller that crashed may have forgotten the job, and sacct then calls it running for ever.
+    """
+    newest = ask_controller(submission, shell)
+    if newest is None:
+        return running
+    if isinstance(newest, Attempt):
+        return merge([newest], "scontrol", runs, submission.stages)
+    told = merge((), "stages", runs, submission.stages)
+    return replace(told, note=f"Slurm lost sight of the job: sacct still says {running.state}")
 
 
 def stage_runs(submission: Submission, shell: Shell) -> tuple[StageRun, ...]:
@@ -74,24 +87,6 @@ def stage_runs(submission: Submission, shell: Shell) -> tuple[StageRun, ...]:
             return ()
         return parse_stages(text)
     return parse_stages(shell.run(["cat", f"{submission.cluster_dir}/{STAGES_FILE}"]).stdout)
-
-
-def slurm_attempts(submission: Submission, shell: Shell) -> tuple[list[Attempt], str]:
-    """What Slurm says of a job, and which command said it; no attempts if none of them knows the job."""
-    job_id = submission.job_id
-    cluster = [f"--clusters={submission.cluster}"] if submission.cluster else []
-    sacct = shell.run(["sacct", *cluster, "-D", "-X", "-P", "-n", f"--format={SACCT_FIELDS}", "-j", job_id])
-    attempts = parse_sacct(sacct.stdout, job_id) if sacct.code == 0 else []
-    if attempts and attempts[-1].state is not JobState.UNKNOWN:
-        return attempts, "sacct"
-    # Accounting is off, does not answer, or has not heard of the job yet.
-    scontrol = shell.run(["scontrol", *cluster, "-o", "show", "job", job_id])
-    newest = parse_scontrol(scontrol.stdout, job_id) if scontrol.code == 0 else None
-    if newest is not None:
-        return [newest], "scontrol"
-    squeue = shell.run(["squeue", *cluster, "-h", "-t", "all", "-o", "%A|%T|%N|%r", "-j", job_id])
-    newest = parse_squeue(squeue.stdout, job_id) if squeue.code == 0 else None
-    return ([newest], "squeue") if newest is not None else (attempts, "sacct")
 
 
 def _local_state(submission: Submission, runs: Sequence[StageRun]) -> Outcome:
@@ -123,8 +118,7 @@ def cancel(submission: Submission, shell: Shell) -> None:
         if submission.pid is not None and _alive(submission.pid):
             os.killpg(submission.pid, signal.SIGTERM)
         return
-    cluster = [f"--clusters={submission.cluster}"] if submission.cluster else []
-    result = shell.run(["scancel", *cluster, submission.job_id])
+    result = shell.run(["scancel", *cluster_option(submission), submission.job_id])
     if result.code != 0 and "Invalid job id" not in result.stderr:
         raise ExecutorError(f"scancel {submission.job_id} failed: {result.stderr.strip()[:300]}")
     forget_secrets(submission, shell)

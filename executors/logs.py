@@ -16,6 +16,8 @@ from cloudai_run.executors.submission import Submission
 FOLLOW_INTERVAL_S = 0.5
 #: What of a log's end is looked at for the cause of a failure.
 _TAIL_BYTES = 64 * 1024
+#: What Slurm writes into a rank's output when it ends the rank.
+_SLURMS_OWN = re.compile(r"(slurmstepd|srun)(-[\w.-]+)?: ")
 _CAUSE = re.compile(r"(?P<node>[\w.-]+): tasks? (?P<task>\d+)")
 
 
@@ -113,7 +115,7 @@ def failure_lines(
         if log.name.startswith("node-") and (node is None or log.name.endswith(f"-{node}")):
             lines = files.read(log.path, -_TAIL_BYTES).decode("utf-8", "replace").splitlines()
             own = [labelled[1] for line in lines if (labelled := rank_line(line)) and labelled[0] == rank]
-            told = [line for line in own if line.strip()]
+            told = [line for line in own if line.strip() and not _SLURMS_OWN.match(line)]
             if told:
                 return node, told[-1]
     return node, None if logs else _last_output(files)
@@ -124,6 +126,7 @@ def _last_output(files: RunFiles) -> str | None:
     for path in reversed(files.outputs()):
         lines = files.read(path, -_TAIL_BYTES).decode("utf-8", "replace").splitlines()
         told = [line for line in lines if line.strip() and not line.startswith(("{", "cloudai-run: "))]
+        told = [line for line in told if not _SLURMS_OWN.match(line)] or told
         if told:
             return told[-1]
     return None

@@ -94,17 +94,31 @@ def merge(
         source=source,
         reason=last.reason,
     )
-    if last.state is JobState.PENDING:
-        return outcome
     bad = failed_run(own)
+    if last.state is JobState.PENDING:
+        # sacct hears of a start late: the job's own record of it is proof.
+        return replace(outcome, state=JobState.RUNNING, stage=bad.stage if bad else None) if own else outcome
     if last.state is JobState.UNKNOWN:
         known = _from_stages(own, stages)
         return known if known.state.ended else replace(outcome, stage=bad.stage if bad else None)
     if last.state.succeeded:
         return replace(outcome, note=_complete_note(own, stages))
     note = _node_fail_note(own) if last.state is JobState.NODE_FAIL else None
-    reason = (bad.reason if bad else "") or outcome.reason
-    return replace(outcome, stage=bad.stage if bad else None, reason=reason, note=note)
+    return replace(
+        outcome,
+        exit_code=_exit_code(last, bad),
+        stage=bad.stage if bad else None,
+        reason=(bad.reason if bad else "") or outcome.reason,
+        note=note,
+    )
+
+
+def _exit_code(last: Attempt, bad: StageRun | None) -> int | None:
+    """The script's exit code: sacct prints those from 128 on less 128, and for a moment 0 for one that it lost."""
+    if last.state is JobState.FAILED and bad is not None and bad.exit_code and not last.signal:
+        if last.exit_code in (0, bad.exit_code - 128):
+            return bad.exit_code
+    return last.exit_code
 
 
 def _from_stages(runs: Sequence[StageRun], stages: Sequence[str]) -> Outcome:

@@ -93,7 +93,7 @@ class SlurmScheduler(SlurmTunnelScheduler):
             dependency_type=executor.dependency_type,
         )
         job_id, cluster = submit(shell, words)
-        submission = _submission(request, job_id, cluster)
+        submission = _submission(request, job_id, cluster, shell)
         write_submission(submission)
         add_to_index(get_nemorun_home(), submission)
         return job_id
@@ -175,7 +175,7 @@ def _package(executor: SlurmExecutor) -> None:
     executor.tunnel.packaging_jobs[key] = PackagingJob(symlink=False)
 
 
-def _submission(request: ScriptRequest, job_id: str, cluster: str | None) -> Submission:
+def _submission(request: ScriptRequest, job_id: str, cluster: str | None, shell: Shell) -> Submission:
     executor, plan = request.executor, request.plan
     tunnel = executor.tunnel
     ssh = None
@@ -188,6 +188,8 @@ def _submission(request: ScriptRequest, job_id: str, cluster: str | None) -> Sub
             identity=tunnel.identity,
             pre_command=tunnel.pre_command,
         )
+    # By the clock of the machine that has Slurm's commands.
+    clock = shell.run(["date", "+%s"]).stdout.strip() if ssh else ""
     return Submission(
         kind="slurm",
         job_id=job_id,
@@ -197,7 +199,7 @@ def _submission(request: ScriptRequest, job_id: str, cluster: str | None) -> Sub
         run_dir=os.path.abspath(executor.job_dir),
         cluster_dir=plan.run_dir,
         stages=tuple(stage.name for stage in plan.stages),
-        submitted_unix_s=time.time(),
+        submitted_unix_s=float(clock) if clock.isdigit() else time.time(),
         secret_file=plan.secrets.path if plan.secrets and plan.secrets.remove else None,
         ssh=ssh,
     )

@@ -10,7 +10,9 @@ from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.states import JobState, job_state
 
 #: One line an allocation; -D shows the attempts before a requeue too, which plain sacct hides.
-SACCT_FIELDS = "JobIDRaw,State,ExitCode,NodeList,Reason"
+SACCT_FIELDS = "JobIDRaw,State,ExitCode,NodeList,Reason,Submit"
+#: How far apart the clocks of the login node and of the controller may be.
+CLOCK_SKEW_S = 120.0
 _EXIT_CODE = re.compile(r"(\d+):(\d+)")
 _JOB_ID = re.compile(r"(\d+)(?:;(\S+))?")
 _LOST_DEPENDENCY = ("Dependency", "DependencyNeverSatisfied")
@@ -67,15 +69,23 @@ def _nodes(text: str) -> str:
     return "" if text in _NO_NODES else text
 
 
-def parse_sacct(stdout: str, job_id: str) -> list[Attempt]:
+def parse_sacct(stdout: str, job_id: str, submitted_unix_s: float = 0.0) -> list[Attempt]:
     """The attempts of a job, first to last, from `sacct -D -X -P -n --format=SACCT_FIELDS -j ID`.
 
-    Lines of another job, and lines that are no record (warnings), are passed over.
+    Lines of another job, and lines that are no record (warnings), are passed over; so are older jobs of the same id,
+    which a controller that lost its state gives again.
+
+    Args:
+        stdout: of sacct with SLURM_TIME_FORMAT=%s.
+        job_id: Slurm's.
+        submitted_unix_s: when the job was submitted.
     """
     attempts: list[Attempt] = []
     for line in stdout.splitlines():
         fields = line.split("|")
         if len(fields) != len(SACCT_FIELDS.split(",")) or fields[0] != job_id:
+            continue
+        if fields[5].isdigit() and int(fields[5]) < submitted_unix_s - CLOCK_SKEW_S:
             continue
         state = job_state(fields[1])
         code, signal = _exit_code(fields[2], state)

@@ -58,7 +58,7 @@ class Submission:
         run_dir: the run folder on the machine that submitted.
         cluster_dir: the run folder where the job runs; differs from `run_dir` only over SSH.
         stages: names, in order.
-        submitted_unix_s: by the submitting machine's clock.
+        submitted_unix_s: by the clock of the machine that ran sbatch.
         secret_file: made for this job and to be removed with it, None if there is none.
         ssh: None if Slurm's commands run on the machine that submitted.
         pid: process group of a local run.

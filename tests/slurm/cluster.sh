@@ -132,6 +132,9 @@ CONF
     cat /etc/hosts
     for ((k = 1; k <= nodes; k++)); do echo "127.0.$((1 + k / 250)).$((1 + k % 250)) node$k"; done
   } >"$LAB/etc/hosts"
+  # For a job whose disk is full. The nodes see mounts that were there before them.
+  mkdir -p "$LAB/small"
+  mountpoint -q "$LAB/small" || mount -t tmpfs -o size=1m small "$LAB/small"
   build_standins
 }
 
@@ -249,7 +252,9 @@ stop() {
   for name in ctld dbd mariadb munge; do end "$name"; done
   rm -f "$LAB"/run/*.pid "$LAB"/run/want "$LAB"/run/*.sock* "$LAB"/log/*.log
   rm -rf "$LAB/spool"
-  if mountpoint -q "$LAB/containers"; then umount -l "$LAB/containers"; fi
+  for name in containers small; do
+    if mountpoint -q "$LAB/$name"; then umount -l "$LAB/$name"; fi
+  done
   say stopped
 }
 
@@ -257,7 +262,9 @@ kill_part() {
   case $1 in
     node[0-9]*) end_node "${1#node}" ;;
     slurmd[0-9]*) end "node${1#slurmd}" KILL ;;
-    ctld | dbd) end "$1" KILL ;;
+    # A slurmctld that is killed the hard way forgets the jobs of its last seconds.
+    ctld) end ctld ;;
+    dbd) end dbd KILL ;;
     *) die "kill what? node3, slurmd3, ctld or dbd" ;;
   esac
 }

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import nemo_run as run
-
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.outcome import Outcome
 from cloudai_run.executors.slurm import SlurmExecutor
 from cloudai_run.executors.submission import Submission, read_submission
+
 from tests.slurm.workloads import recipe
 
 CLUSTER = Path(__file__).with_name("cluster.sh")
@@ -71,7 +71,9 @@ def executor(**fields: Any) -> SlurmExecutor:
 
 def launch(task: Any, on: SlurmExecutor, *, name: str = "task", title: str = "test") -> Submission:
     """Submits one task by NeMo-Run's Experiment, detached; returns the record of the submission."""
-    with run.Experiment(title, executor=on, enable_goodbye_message=False, skip_status_at_exit=True) as experiment:
+    with run.Experiment(
+        title, executor=on, enable_goodbye_message=False, skip_status_at_exit=True
+    ) as experiment:
         experiment.add(task, name=name)
         experiment.run(detach=True)
     submission = read_submission(experiment.jobs[0].executor.job_dir)

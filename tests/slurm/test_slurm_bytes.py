@@ -8,11 +8,11 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+from cloudai_run.executors.plan import NodeVar
+from cloudai_run.executors.states import JobState
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cloudai_run.executors.plan import NodeVar
-from cloudai_run.executors.states import JobState
 from tests.slurm import workloads
 from tests.slurm.lab import Lab, bash, executor, job_output, launch, launch_stages, wait_for_end
 
@@ -79,7 +79,9 @@ def digest(text: str) -> str:
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_220_values_arrive_at_each_rank(lab: Lab, home: Path, tmp_path: Path, env: dict[str, str], words: list[str]) -> None:
+def test_220_values_arrive_at_each_rank(
+    lab: Lab, home: Path, tmp_path: Path, env: dict[str, str], words: list[str]
+) -> None:
     image = lab.image("jax:1", env="XLA_FLAGS=--of=the --image=1\n")
     env = {
         **env,
@@ -124,7 +126,7 @@ def test_a_variable_of_the_rank_expands_there(lab: Lab, home: Path) -> None:
     assert lines == [f"{rank}: {rank % 2}|$SLURM_LOCALID|--host_idx={rank}" for rank in range(4)]
 
 
-HOSTILE = {"cr_quotes": "it's \"q\" $HOME `x` \\", "Cr_Lines": "a\nb", "http_proxy": "http://p:1/?a=b&c=d;e"}
+HOSTILE = {"cr_quotes": 'it\'s "q" $HOME `x` \\', "Cr_Lines": "a\nb", "http_proxy": "http://p:1/?a=b&c=d;e"}
 
 
 def test_a_partial_of_the_users_own_gets_the_same_bytes(lab: Lab, home: Path, tmp_path: Path) -> None:
@@ -141,7 +143,9 @@ def test_a_script_of_the_users_own_gets_the_same_bytes(lab: Lab, home: Path, tmp
     words = ["a b", "$HOME", "it's", "", 'q"q', "*", "ä"]
     path = tmp_path / "with space.sh"
     path.write_text('for word; do printf "<%s>" "$word"; done; printf "<%s>" "$cr_quotes"')
-    submission = launch(run.Script(path=str(path), args=words, env={"cr_quotes": HOSTILE["cr_quotes"]}), executor())
+    submission = launch(
+        run.Script(path=str(path), args=words, env={"cr_quotes": HOSTILE["cr_quotes"]}), executor()
+    )
     assert wait_for_end(submission).state is JobState.COMPLETED, job_output(submission)
     (log,) = Path(submission.run_dir).glob("logs/task/attempt-0/rank-0.log")
     assert log.read_text().rstrip("\n") == "".join(f"<{word}>" for word in [*words, HOSTILE["cr_quotes"]])

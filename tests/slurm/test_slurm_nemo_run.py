@@ -11,8 +11,6 @@ from pathlib import Path
 import nemo_run as run
 import pytest
 import yaml
-from torchx.specs.api import AppState
-
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.logs import read_logs
@@ -20,6 +18,8 @@ from cloudai_run.executors.outcome import JobFailedError
 from cloudai_run.executors.slurm import SlurmExecutor
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import read_submission
+from torchx.specs.api import AppState
+
 from tests.slurm.lab import (
     Lab,
     bash,
@@ -51,7 +51,9 @@ def nemo(*words: str) -> str:
 
 
 def stages_task(*commands: str) -> run.Partial:
-    return run.Partial(recipe, stages=[{"name": f"s{at}", "argv": bash(text)} for at, text in enumerate(commands)])
+    return run.Partial(
+        recipe, stages=[{"name": f"s{at}", "argv": bash(text)} for at, text in enumerate(commands)]
+    )
 
 
 def quiet(title: str) -> run.Experiment:
@@ -73,20 +75,26 @@ def test_the_dry_run_prints_the_bytes_that_are_submitted(
     assert submission is not None
     script = (run_dir / "sbatch.sh").read_text()
     assert script in printed
-    assert lab.slurm("scontrol", "write", "batch_script", submission.job_id, "-").rstrip("\n") == script.rstrip("\n")
+    assert lab.slurm("scontrol", "write", "batch_script", submission.job_id, "-").rstrip(
+        "\n"
+    ) == script.rstrip("\n")
     assert wait_for_end(submission).state is JobState.COMPLETED
 
 
 def test_from_id_and_the_cli_see_and_cancel_a_job(lab: Lab, home: Path) -> None:
     submission = launch_stages(
-        [{"name": "train", "argv": bash("echo line one; echo line two; sleep 60")}], executor(nodes=2), title="seen"
+        [{"name": "train", "argv": bash("echo line one; echo line two; sleep 60")}],
+        executor(nodes=2),
+        title="seen",
     )
     wait_for_stage(submission, "train")
     experiment_id = Path(submission.run_dir).parent.name
     status = nemo("experiment", "status", experiment_id)
     assert "RUNNING" in status
     assert submission.job_id in status
-    wait_until(lambda: list(read_logs(submission.run_dir)) == ["==> stage train, rank 0", "line one", "line two"])
+    wait_until(
+        lambda: list(read_logs(submission.run_dir)) == ["==> stage train, rank 0", "line one", "line two"]
+    )
     logs = nemo("experiment", "logs", experiment_id)
     assert "line one" in logs
     assert "line two" in logs
@@ -113,7 +121,9 @@ def test_logs_are_tailed_while_the_job_runs(lab: Lab, home: Path, capfd: pytest.
 def test_tasks_run_at_once_and_after_one_another(lab: Lab, home: Path, tmp_path: Path) -> None:
     with quiet("dag") as experiment:
         for name in ("left", "right"):
-            experiment.add(stages_task(f"sleep 1; date +%s.%N >{tmp_path}/{name}"), executor=executor(), name=name)
+            experiment.add(
+                stages_task(f"sleep 1; date +%s.%N >{tmp_path}/{name}"), executor=executor(), name=name
+            )
         experiment.add(
             stages_task(f"cat {tmp_path}/left {tmp_path}/right; date +%s.%N >{tmp_path}/last"),
             executor=executor(),
@@ -202,7 +212,9 @@ def test_a_packager_of_nemo_runs_ships_what_it_is_told(
 
 def test_groups_are_refused_with_what_to_use_instead(home: Path) -> None:
     with pytest.raises(ExecutorError) as raised, quiet("group") as experiment:
-        experiment.add([run.Script(inline="true"), run.Script(inline="true")], executor=executor(), name="both")
+        experiment.add(
+            [run.Script(inline="true"), run.Script(inline="true")], executor=executor(), name="both"
+        )
     assert str(raised.value) == (
         "SlurmExecutor takes no group of tasks: the first to end would end all\n"
         "  instead: one recipe with several stages, or one Experiment.add for each task (dependencies=[...] orders them)"
@@ -224,6 +236,8 @@ def test_a_job_that_slurm_forgot_is_read_from_its_folder(lab: Lab, home: Path) -
     submission = launch_stages([{"name": "train", "argv": bash("exit 7")}], executor())
     wait_for_end(submission)
     record = Path(submission.run_dir) / "submission.json"
-    record.write_text(record.read_text().replace(f'"job_id": "{submission.job_id}"', '"job_id": "4000000000"'))
+    record.write_text(
+        record.read_text().replace(f'"job_id": "{submission.job_id}"', '"job_id": "4000000000"')
+    )
     end = outcome(submission.run_dir)
     assert (end.state, end.exit_code, end.stage, end.source) == (JobState.FAILED, 7, "train", "stages")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
-
 from cloudai_run.executors.options import Preflight
 from cloudai_run.executors.outcome import JobFailedError
 from cloudai_run.executors.stage_records import parse_stages
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import read_submission
+
 from tests.slurm.lab import Lab, bash, executor, job_output, launch_stages, wait_for_end
 from tests.slurm.workloads import recipe
 
@@ -27,7 +27,10 @@ def test_preflight_load_and_two_stages_on_64_ranks(lab: Lab, home: Path) -> None
     )
     submission = launch_stages(
         [
-            {"name": "profile", "argv": bash("echo profile $SLURM_PROCID of $SLURM_NTASKS; echo $SLURM_MPI_TYPE")},
+            {
+                "name": "profile",
+                "argv": bash("echo profile $SLURM_PROCID of $SLURM_NTASKS; echo $SLURM_MPI_TYPE"),
+            },
             {"name": "perf", "argv": bash("cat /etc/pyxis_standin; echo perf on $(hostname)")},
         ],
         executor(nodes=8, ntasks_per_node=8, container_image=image, preflight=preflight),
@@ -39,7 +42,9 @@ def test_preflight_load_and_two_stages_on_64_ranks(lab: Lab, home: Path) -> None
     imports = [line.split()[1] for line in log if line.split()[2] == "import"]
     assert sorted(imports) == [f"node{k}" for k in range(1, 9)], "one import a node"
     assert len([line for line in log if line.split()[2] == "reuse"]) == 16, "two stages on eight nodes"
-    assert not [name for name in lab.containers() if f"_{submission.job_id}_" in name], "the job's containers are gone"
+    assert not [name for name in lab.containers() if f"_{submission.job_id}_" in name], (
+        "the job's containers are gone"
+    )
 
     runs = parse_stages((Path(submission.run_dir) / "stages.jsonl").read_text())
     assert [(run.stage, run.exit_code, len(run.nodes)) for run in runs] == [
@@ -106,12 +111,21 @@ def test_nsys_wraps_rank_0_of_64_alone(lab: Lab, home: Path, tmp_path: Path) -> 
     host, rank, *options = line.split()
     assert (host, rank) == ("node1", "0")
     report = f"{submission.run_dir}/nsys/task.train.rank0"
-    assert [path.name for path in (Path(submission.run_dir) / "nsys").iterdir()] == ["task.train.rank0.nsys-rep"]
+    assert [path.name for path in (Path(submission.run_dir) / "nsys").iterdir()] == [
+        "task.train.rank0.nsys-rep"
+    ]
     text = " ".join(options)
-    for wanted in ("-s none", "--capture-range=cudaProfilerApi", "--capture-range-end=stop", "--trace=cuda,nvtx"):
+    for wanted in (
+        "-s none",
+        "--capture-range=cudaProfilerApi",
+        "--capture-range-end=stop",
+        "--trace=cuda,nvtx",
+    ):
         assert wanted in text
     assert report in text
-    logs = "".join(path.read_text() for path in Path(submission.run_dir).glob("logs/train/attempt-0/node-*.log"))
+    logs = "".join(
+        path.read_text() for path in Path(submission.run_dir).glob("logs/train/attempt-0/node-*.log")
+    )
     assert logs.count(": rank ") == 64
 
 
@@ -167,7 +181,8 @@ def test_an_experiment_raises_when_its_block_ends(lab: Lab, home: Path) -> None:
 
 def test_the_first_failing_set_up_line_fails_the_job(lab: Lab, home: Path) -> None:
     submission = launch_stages(
-        [{"name": "train", "argv": ["true"]}], executor(setup_lines="echo before\ncat /no/such/file\necho after")
+        [{"name": "train", "argv": ["true"]}],
+        executor(setup_lines="echo before\ncat /no/such/file\necho after"),
     )
     end = wait_for_end(submission)
     assert (end.state, end.exit_code, end.stage) == (JobState.FAILED, 1, "set-up")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import fiddle as fdl
-
 from cloudai_run.executors.plan import Allocation, Artifact, Gate, Layout, Mpi, Nsys, NsysCapture, Stage
 
 
@@ -31,7 +30,9 @@ def _stage(fields: dict[str, Any]) -> Stage:
         fields["gate"] = Gate(**fields["gate"])
     if "nsys" in fields:
         capture = NsysCapture(fields["nsys"].pop("capture", "api"))
-        fields["nsys"] = Nsys(ranks=tuple(fields["nsys"].pop("ranks", (0,))), capture=capture, **fields["nsys"])
+        fields["nsys"] = Nsys(
+            ranks=tuple(fields["nsys"].pop("ranks", (0,))), capture=capture, **fields["nsys"]
+        )
     fields["expects"] = tuple(Artifact(path=path) for path in fields.get("expects", ()))
     fields["mpi"] = Mpi(fields.get("mpi", "none"))
     fields["layout"] = Layout(fields.get("layout", "all_ranks"))

@@ -1,0 +1,45 @@
+"""Asks Slurm about a job: sacct first, then the controller."""
+
+from __future__ import annotations
+
+from cloudai_run.executors.shell import Shell
+from cloudai_run.executors.slurm_words import (
+    SACCT_FIELDS,
+    Attempt,
+    parse_sacct,
+    parse_scontrol,
+    parse_squeue,
+)
+from cloudai_run.executors.states import JobState
+from cloudai_run.executors.submission import Submission
+
+
+def cluster_option(submission: Submission) -> list[str]:
+    """Words that name the cluster, where sbatch named one."""
+    return [f"--clusters={submission.cluster}"] if submission.cluster else []
+
+
+def slurm_attempts(submission: Submission, shell: Shell) -> tuple[list[Attempt], str]:
+    """What Slurm says of a job, and which command said it; no attempts if none of them knows the job."""
+    job_id, cluster = submission.job_id, cluster_option(submission)
+    # %s: seconds since 1970, in whatever zone the cluster is.
+    words = ["env", "SLURM_TIME_FORMAT=%s", "sacct", *cluster, "-D", "-X", "-P", "-n"]
+    sacct = shell.run([*words, f"--format={SACCT_FIELDS}", "-j", job_id])
+    attempts = parse_sacct(sacct.stdout, job_id, submission.submitted_unix_s) if sacct.code == 0 else []
+    if attempts and attempts[-1].state is not JobState.UNKNOWN:
+        return attempts, "sacct"
+    # Accounting is off, does not answer, or has not heard of the job yet.
+    told = ask_controller(submission, shell)
+    if isinstance(told, Attempt):
+        return [told], "scontrol"
+    squeue = shell.run(["squeue", *cluster, "-h", "-t", "all", "-o", "%A|%T|%N|%r", "-j", job_id])
+    newest = parse_squeue(squeue.stdout, job_id) if squeue.code == 0 else None
+    return ([newest], "squeue") if newest is not None else (attempts, "sacct")
+
+
+def ask_controller(submission: Submission, shell: Shell) -> Attempt | str | None:
+    """What slurmctld says of a job; its own words if it does not know the job, None if it does not answer."""
+    shown = shell.run(["scontrol", *cluster_option(submission), "-o", "show", "job", submission.job_id])
+    if shown.code == 0:
+        return parse_scontrol(shown.stdout, submission.job_id)
+    return shown.stderr if "Invalid job id" in shown.stderr else None
