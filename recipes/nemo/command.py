@@ -75,7 +75,7 @@ def override_args(
     """
     final = {name: value for name, value in tree.items() if name != "workload"}
     base = {name: value for name, value in recipe_tree.items() if name != "workload"}
-    return tuple(word for word in _node(final, base, "", schema) if word.split("=")[0] not in SIZES)
+    return tuple(_node(final, base, "", schema))
 
 
 def is_node(value: object) -> TypeGuard[dict[str, Tree]]:
@@ -100,9 +100,9 @@ def _node(final: Mapping[str, Tree], base: Mapping[str, Tree], path: str, schema
     """Yields the words that make one node's arguments into another's of the same target."""
     target = schema.target(str(final["_target_"]))
     for name in [*final, *(name for name in base if name not in final)]:
-        if name in MARKS:
-            continue
         at, param = f"{path}.{name}" if path else name, param_of(target, name)
+        if name in MARKS or at in SIZES:
+            continue
         value = final[name] if name in final else _default(at, param)
         if name not in base or not same_tree(value, base[name]):
             yield from _value(value, base.get(name), at, param, schema)
@@ -127,6 +127,8 @@ def _value(value: Tree, before: Tree, path: str, param: Param, schema: Schema) -
         else:
             yield f"{path}={spell(value, param)}"
     except NotCarriedError as error:
+        if before is None and not param.required and same_tree(value, param.default):
+            return  # It is so anyway: the recipe does not set it, and this is its default.
         shown = repr(value.get("_target_", value) if isinstance(value, dict) else value)
         shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
         raise RecipeError(f"NeMo's command line cannot carry {path}={shown}: {error}") from error
