@@ -84,6 +84,10 @@ class Framework(Protocol):
         """Returns the rules that a configuration breaks in that layout."""
         ...
 
+    def notes(self, tree: Config) -> Sequence[str]:
+        """Returns what the user should know of a configuration that can start, one line each."""
+        ...
+
     def smoke(self, tree: Config, layout: Layout) -> tuple[Config, list[str]]:
         """Returns the configuration shrunk for a CPU, and what of the user's could not be kept."""
         ...

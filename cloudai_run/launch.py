@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from cloudai_run import machine
+from cloudai_run.errors import RunFailed, UserError
 from cloudai_run.executor_fields import build
+from cloudai_run.executors.outcome import Outcome
 from cloudai_run.record import Json, RunRecord
 from cloudai_run.resolve import Resolved
-from cloudai_run.run_folders import nemorun_home
+from cloudai_run.run_folders import find_run, nemorun_home
+from cloudai_run.waiting import Detached, come_back, say, wait
 
 if TYPE_CHECKING:
     from nemo_run import Experiment
 
 CONFIG_FILE = "config.yaml"
 OVERRIDES_FILE = "overrides.txt"
+REPORT_FILE = "report.json"
 
 
 def new_run_id(title: str, now: datetime.datetime, home: Path) -> str:
@@ -55,20 +62,20 @@ def _folders(home: Path, title: str) -> tuple[Path, ...]:
 
 def command_line(resolved: Resolved) -> str:
     """Returns the command that each rank runs, quoted for a shell."""
-    from cloudai_run.executors.quoting import command_line as quoted
+    from cloudai_run.executors.quoting import shell_word
 
-    return quoted(resolved.framework.command(resolved.config, resolved.layout))
+    return " ".join(map(shell_word, resolved.framework.command(resolved.config, resolved.layout)))
 
 
-def experiment(title: str, run_id: str) -> Experiment:
+def experiment(title: str, run_id: str, *, verbose: bool = False) -> Experiment:
     """Returns a quiet NeMo-Run Experiment: this command speaks for it."""
     import nemo_run as run
 
     return run.Experiment(
         title,
         id=run_id,
-        log_level="WARN",
-        clean_mode=True,
+        log_level="INFO" if verbose else "WARN",
+        clean_mode=not verbose,
         enable_goodbye_message=False,
         skip_status_at_exit=True,
     )
@@ -108,8 +115,46 @@ def launch(
         if detach and resolved.executor.kind == "slurm":
             say(come_back(run_id))
             return 0
-        ended = wait(run_dir, run_id, tail_logs=tail_logs)
+        try:
+            ended = wait(run_dir, run_id, tail_logs=tail_logs)
+        except Detached:
+            return 0
     return finish(run_id, run_dir, ended, as_json=as_json)
+
+
+def _record_when_prepared(exp: Experiment, record: Callable[[], None]) -> None:
+    """Writes the record after NeMo-Run made the run folder and before it submits: no run is without one."""
+    prepare = exp._prepare
+
+    def prepare_and_record(exist_ok: bool = False) -> None:
+        prepare(exist_ok=exist_ok)
+        record()
+
+    exp._prepare = prepare_and_record
+
+
+def finish(run_id: str, run_dir: Path, ended: Outcome, *, as_json: bool) -> int:
+    """Writes report.json, prints the report, and returns the exit code.
+
+    Raises:
+        RunFailed: the job did not succeed; its numbers, if there are any, are printed first.
+    """
+    from cloudai_run.metrics.load import run_report
+    from cloudai_run.metrics.report_json import report_json
+    from cloudai_run.metrics.report_text import report_text
+
+    try:
+        report = run_report(find_run(str(run_dir)))
+    except UserError as error:
+        raise RunFailed(
+            f"{ended.text()}\n  log: cloudai-run logs {run_id}" if not ended.state.succeeded else str(error)
+        )
+    payload = json.dumps(report_json(report), indent=2)
+    (run_dir / REPORT_FILE).write_text(f"{payload}\n", encoding="utf-8")
+    typer.echo(payload if as_json else report_text(report), nl=as_json)
+    if not ended.state.succeeded:
+        raise RunFailed(f"{ended.text()}\n  log: cloudai-run logs {run_id}")
+    return 1 if report.main.validity.status == "invalid" else 0
 
 
 def write_run_folder(resolved: Resolved, run_id: str, run_dir: Path) -> None:
@@ -126,12 +171,8 @@ def write_run_folder(resolved: Resolved, run_id: str, run_dir: Path) -> None:
 
 def record_of(resolved: Resolved, run_id: str) -> RunRecord:
     """Returns the record of a run about to be launched."""
-    executor = resolved.executor
+    executor, layout = resolved.executor, resolved.layout
     facts = resolved.framework.facts(resolved.config)
-    gpu_model = executor.fields.get("gpu_model") or (
-        machine.gpu_model() if executor.kind == "local" else None
-    )
-    image = executor.fields.get("container_image")
     return RunRecord(
         run_id=run_id,
         name=resolved.name,
@@ -139,18 +180,30 @@ def record_of(resolved: Resolved, run_id: str) -> RunRecord:
         framework=resolved.framework.name,
         created_utc=_now().isoformat(timespec="seconds"),
         smoke=resolved.smoke,
-        num_nodes=resolved.layout.num_nodes,
-        num_gpus_per_node=resolved.layout.num_gpus_per_node,
+        num_nodes=layout.num_nodes,
+        num_gpus_per_node=layout.num_gpus_per_node,
         overrides=resolved.overrides,
-        command=resolved.framework.command(resolved.config, resolved.layout),
+        command=resolved.framework.command(resolved.config, layout),
         versions=machine.versions(),
         schema_versions=resolved.framework.versions,
         executor={"name": executor.name, "kind": executor.kind, **_plain(executor.fields)},
-        gpu_model=None if resolved.smoke or gpu_model is None else str(gpu_model),
-        container_image=None if image is None else str(image),
         resets=resolved.resets,
-        **facts,
+        **{**facts, "gpu_model": _gpu_model(resolved, facts), "container_image": _image(resolved, facts)},
     )
+
+
+def _gpu_model(resolved: Resolved, facts: Mapping[str, object]) -> str | None:
+    """The GPU as the settings, this machine's driver or the recipe name it; a smoke run has none."""
+    if resolved.smoke:
+        return None
+    here = machine.gpu_model() if resolved.executor.kind == "local" else None
+    named = resolved.executor.fields.get("gpu_model") or here or facts.get("gpu_model")
+    return None if named is None else str(named)
+
+
+def _image(resolved: Resolved, facts: Mapping[str, object]) -> str | None:
+    image = resolved.executor.fields.get("container_image") or facts.get("container_image")
+    return None if image is None else str(image)
 
 
 def _plain(fields: Mapping[str, object]) -> dict[str, Json]:

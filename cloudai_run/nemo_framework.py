@@ -110,6 +110,11 @@ class NemoFramework:
         """Returns the rules of Megatron Core and NeMo that the configuration breaks."""
         return rules.check(tree, self.schema, layout.num_nodes, layout.num_gpus_per_node)
 
+    def notes(self, tree: Config) -> Sequence[str]:
+        """Nothing beside the rules."""
+        del tree
+        return ()
+
     def smoke(self, tree: Config, layout: Layout) -> tuple[Config, list[str]]:
         """Shrinks the configuration for a CPU."""
         from cloudai_run.recipes.nemo import smoke
@@ -136,6 +141,9 @@ class NemoFramework:
             "precision": model_shape.precision(tree),
             "model": model_shape.shape(tree, self.schema, self.recipe),
             "profiled_steps": profiled_steps(trainer),
+            "container_image": _node(tree, "workload").get("container_image"),
+            "env": _node(tree, "workload").get("env") or {},
+            "stages": [{"name": "train", "framework": "nemo", "measured": True}],
         }
 
     def command(self, tree: Config, layout: Layout) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class RunRecord:
         precision: `bf16`, `fp16`, `fp8`, `fp32` or None if unknown.
         model: the model's shape (see docs/metrics.md), or None if unknown.
         stages: name, framework and whether its step times are the run's result, in order.
+        profiled_steps: stage to the first and last step that a profiler recorded; reports leave them out.
         resets: what a smoke run could not honour, one text each.
     """
 
@@ -62,6 +63,7 @@ class RunRecord:
     max_steps: int | None = None
     model: Mapping[str, Json] | None = None
     stages: tuple[Mapping[str, Json], ...] = ()
+    profiled_steps: Mapping[str, Json] | None = None
     xla_flags: Mapping[str, Json] | None = None
     resets: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION

@@ -85,6 +85,7 @@ def resolve(request: Request, settings: Settings, local_gpus: int) -> Resolved:
     made = Resolved(
         request.name or framework.recipe, framework, config, Layout(1, 1), executor, smoke, request.words
     )
+    notes += tuple(framework.notes(config))
     if smoke:
         notes += _check_rules(framework, config, framework.full_layout(config), request.force)
         layout = Layout(_given(executor, "nodes") or 1, _given(executor, "ntasks_per_node") or 1)

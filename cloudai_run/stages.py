@@ -6,9 +6,14 @@ A recipe's target names one of these functions in `stages_from`; an executor imp
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cloudai_run.executors.plan import Allocation, LocalLauncher, Stage
+from cloudai_run.recipes.nemo.schema import Tree
+from cloudai_run.stages_paxml import paxml_stages
+
+__all__ = ["nemo_command", "nemo_stages", "paxml_stages"]
 
 if TYPE_CHECKING:
     from fiddle import Buildable
@@ -16,32 +21,52 @@ if TYPE_CHECKING:
 TRAIN = "train"
 
 
+def nemo_command(
+    tree: Mapping[str, Tree], num_nodes: int, per_node: int, log_dir: str | None = None
+) -> tuple[str, ...]:
+    """Returns what each rank of a NeMo recipe runs: `nemo llm pretrain ...`, in a smoke run through the CPU shim.
+
+    Args:
+        tree: the recipe's configuration.
+        num_nodes: nodes of the executor.
+        per_node: ranks on each.
+        log_dir: where a smoke run writes its own files; None leaves NeMo's default.
+
+    Raises:
+        RecipeError: a value that NeMo's command line cannot carry.
+    """
+    workload = tree.get("workload")
+    if isinstance(workload, Mapping) and workload.get("smoke"):
+        from cloudai_run.recipes.nemo.smoke import smoke_argv
+
+        return tuple(smoke_argv(tree, num_nodes, per_node, python=sys.executable, log_dir=log_dir))
+    from cloudai_run.recipes.nemo.command import pretrain_argv
+
+    return pretrain_argv(tree, num_nodes, per_node)
+
+
 def nemo_stages(partial: Buildable, allocation: Allocation) -> tuple[Stage, ...]:
-    """Returns the one stage of a NeMo recipe: `nemo llm pretrain ...` on all ranks, without MPI.
+    """Returns the one stage of a NeMo recipe, on all ranks and without MPI.
 
     Several local ranks are started by torchrun; under Slurm, Lightning reads the ranks from Slurm's variables.
 
     Raises:
         RecipeError: a value that NeMo's command line cannot carry.
     """
-    from cloudai_run.recipes.nemo.command import pretrain_argv
-    from cloudai_run.recipes.nemo.smoke import SHIM_FILE, smoke_argv
     from cloudai_run.recipes.nemo.tree import to_tree
 
     tree = to_tree(partial)
-    workload = partial.workload
+    workload = tree["workload"]
+    assert isinstance(workload, dict)
+    env, image = workload.get("env"), workload.get("container_image")
     per_node = allocation.ntasks_per_node
-    if workload.smoke:
-        argv = smoke_argv(tree, python=sys.executable, shim=str(SHIM_FILE), num_nodes=allocation.nodes,
-                          num_processes_per_node=per_node, log_dir=f"{allocation.run_dir}/results")  # fmt: skip
-    else:
-        argv = pretrain_argv(tree, allocation.nodes, per_node)
     several = allocation.local and per_node > 1
     return (
         Stage(
             name=TRAIN,
-            argv=tuple(argv),
-            env=dict(workload.env or {}),
+            argv=nemo_command(tree, allocation.nodes, per_node, f"{allocation.run_dir}/results"),
+            env={name: str(value) for name, value in env.items()} if isinstance(env, dict) else {},
+            container=str(image) if image else None,
             local_launcher=LocalLauncher.TORCHRUN if several else LocalLauncher.SELF,
         ),
     )

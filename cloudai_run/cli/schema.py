@@ -23,7 +23,9 @@ def export(
 ) -> int:
     """Write the recipes of the NeMo that is installed here, for the launcher to check overrides against.
 
-    Run it where that NeMo is, in the container say. Example: cloudai-run schema export --image nvcr.io/nvidia/nemo:25.09
+    Run it where that NeMo is, in the container say.
+
+    Example: cloudai-run schema export --image nvcr.io/nvidia/nemo:25.09
     """
     from cloudai_run import machine
     from cloudai_run.recipes.nemo import exporter, schema
