@@ -11,6 +11,7 @@ from cloudai_run.recipes.paxml import rules, schema
 from cloudai_run.recipes.paxml.catalogue import RECIPES
 from cloudai_run.recipes.paxml.settings import Place, placed, settings_of
 from cloudai_run.recipes.paxml.smoke import cpu_smoke
+from cloudai_run.recipes.paxml.stages import readable, train_argv
 from cloudai_run.recipes.paxml.tree import Json, Tree, from_tree, to_tree
 
 
@@ -56,6 +57,24 @@ def notes(tree: Mapping[str, Json]) -> list[str]:
 def facts(tree: Mapping[str, Json], num_nodes: int, num_gpus_per_node: int) -> dict[str, Json]:
     """Returns the fields of a run's record that follow from a tree and its layout."""
     return fact_module.facts(settings_of(tree), num_nodes, num_gpus_per_node)
+
+
+def command(tree: Mapping[str, Json], num_nodes: int, num_gpus_per_node: int) -> tuple[str, ...]:
+    """Returns what each rank of the perf stage runs, for a person: `$NAME` is what expands on the rank."""
+    place = Place(num_nodes, num_gpus_per_node)
+    words = train_argv(placed(settings_of(tree), place), place, "RUN_FOLDER", "perf")
+    return tuple(readable(word) for word in words)
+
+
+def with_fdl_config(tree: Mapping[str, Json], fdl_config: str) -> Tree:
+    """Returns the tree for another experiment class, with the knobs that it sets.
+
+    An override of `fdl_config` comes before the others: which knobs they may set follows from it.
+
+    Raises:
+        RecipeError: for a knob that the recipe sets and the class does not read.
+    """
+    return schema.retarget(tree, fdl_config)
 
 
 def smoke(

@@ -227,6 +227,18 @@ def train_argv(settings: Settings, place: Place, run_dir: str, stage: str) -> tu
     )
 
 
+def readable(word: Word) -> str:
+    """Returns a word for a person: a variable that expands on the rank is `$NAME`."""
+    pieces = word if isinstance(word, tuple) else (word,)
+    return "".join(piece if isinstance(piece, str) else _readable_marker(piece) for piece in pieces)
+
+
+def _readable_marker(marker: Marker) -> str:
+    if isinstance(marker, Variable):
+        return f"${marker.name}"
+    return "$HEAD_NODE" if isinstance(marker, HeadNode) else f"REPORT_OF_{marker.stage}_{marker.rank}"
+
+
 def _meeting(place: Place, run_dir: str, stage: str) -> tuple[Word, ...]:
     """Returns the arguments by which ranks find each other: no MPI, and a port that follows from the job."""
     if place.local and place.ranks == 1:

@@ -44,4 +44,4 @@ def pretrain(
             raise RecipeError(f"stage {spec.name} ended with exit code {code} (logs above, files in {run_dir})")
 
 
-pretrain.stages_from = "cloudai_run.stages:paxml_stages"  # pyright: ignore[reportFunctionMemberAccess]
+pretrain.stages_from = "cloudai_run.stages_paxml:paxml_stages"  # pyright: ignore[reportFunctionMemberAccess]

@@ -68,7 +68,7 @@ def test_an_unknown_recipe_is_no_attribute() -> None:
 
 
 def test_a_recipe_names_who_makes_its_stages() -> None:
-    assert fdl.get_callable(paxml.grok1()).stages_from == "cloudai_run.stages:paxml_stages"
+    assert fdl.get_callable(paxml.grok1()).stages_from == "cloudai_run.stages_paxml:paxml_stages"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,27 @@ def test_with_layout_moves_the_meshes_that_are_unset() -> None:
     assert api.violations(moved, 4, 8) == []
     knobs = placed(settings_of(moved), Place(4, 8)).knobs
     assert (knobs["dcn_mesh_shape"], knobs["ici_mesh_shape"], knobs["num_groups"]) == ([1, 4, 1, 1], [1, 1, 8, 1], 32)
+
+
+def test_the_command_for_a_person() -> None:
+    words = api.command(api.recipe_tree("grok1"), 8, 8)
+    assert words[:4] == (
+        "python3",
+        "-u",
+        "RUN_FOLDER/paxml/cloudai_run_rank.py",
+        "--fdl_config=paxml.tasks.lm.params.nvidia.Grok",
+    )
+    assert words[-3:] == (
+        "--server_addr=$HEAD_NODE:job-$SLURM_JOB_ID",
+        "--num_hosts=$SLURM_NTASKS",
+        "--host_idx=$SLURM_PROCID",
+    )
+
+
+def test_another_experiment_class_by_override() -> None:
+    moved = api.with_fdl_config(api.recipe_tree("nemotron"), "my_package.Mine")
+    assert settings_of(moved).fdl_config == "my_package.Mine"
+    assert settings_of(moved).knobs == settings_of(api.recipe_tree("nemotron")).knobs
 
 
 def test_any_class_of_ones_own() -> None:
