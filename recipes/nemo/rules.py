@@ -55,7 +55,7 @@ def _sizes(layout: Layout) -> Iterator[Violation]:
         f"{strategy}.virtual_pipeline_model_parallel_size": layout.virtual,
         f"{strategy}.context_parallel_size": layout.context,
         f"{strategy}.expert_model_parallel_size": layout.expert,
-        f"{strategy}.expert_tensor_parallel_size": layout.expert_tensor,
+        f"{strategy}.expert_tensor_parallel_size": layout.strategy.number("expert_tensor_parallel_size"),
         **{f"data.{name}": layout.data.number(name) for name in _DATA_SIZES},
         **{f"model.config.{name}": layout.model.number(name) for name in _MODEL_SIZES},
     }
