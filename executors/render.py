@@ -198,7 +198,7 @@ def set_up_lines(plan: Plan, retries: int) -> list[str]:
         lines += [
             "set -eo pipefail # the first of these lines that fails ends the job",
             plan.setup.strip("\n"),
-            "set +eo pipefail",
+            "set +efux +o pipefail",
         ]
     return [*lines, "record end 0 ''", "cr_stage=''"]
 

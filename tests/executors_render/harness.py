@@ -20,6 +20,10 @@ echo "$*" >>"$FAKE_SCONTROL_LOG"
 [[ $1 == show ]] || exit 0
 for ((node = 1; node <= SLURM_NNODES; node++)); do echo "node$node"; done
 """
+_ENROOT = """#!/bin/bash
+echo "$SLURM_NODEID $*" >>"${FAKE_SRUN_LOG%/*}/enroot.log"
+[[ $3 == pyxis_nemo_4711_0 ]] # pyxis's name under its global scope
+"""
 PROGRAMS = ("nemo", "paxml", "pgo_converter", "all_reduce_perf", "tool with space")
 
 
@@ -80,6 +84,7 @@ def install_fakes(folder: Path, *, nsys: bool = True) -> Path:
         text = (_FAKES / source).read_text()
         (folder / name).write_text(f"#!{sys.executable} -IS\n{text}")
     (folder / "scontrol").write_text(_SCONTROL)
+    (folder / "enroot").write_text(_ENROOT)
     for file in folder.iterdir():
         file.chmod(0o755)
     return folder

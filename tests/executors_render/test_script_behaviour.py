@@ -163,7 +163,7 @@ def test_failing_set_up_line_ends_the_job(tmp_path: Path) -> None:
 
 
 def test_set_up_may_leave_its_variables_to_the_ranks(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, stage("train"), setup="export FROM_SET_UP='a  b'\n# a comment\nset -u")
+    plan = plan_of(tmp_path, stage("train"), setup="export FROM_SET_UP='a  b'\n# a comment\nset -fu\nIFS=,4")
     outcome = run_plan(plan, tmp_path)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert [program["env"]["FROM_SET_UP"] for program in outcome.programs] == ["a  b"] * 4
@@ -190,8 +190,7 @@ def test_missing_nsys_fails_the_job_at_once_and_is_named(tmp_path: Path) -> None
     host = subprocess.run(["hostname"], capture_output=True, text=True).stdout.strip()
     assert outcome.code == 127
     assert outcome.reason("perf") == (
-        "node1: task 0: Exited with exit code 127: "
-        f"error: no no such nsys on {host}: rank 0 was to be profiled"
+        f"node1: task 0: Exited with exit code 127: no no such nsys on {host}: rank 0 was to be profiled"
     )
 
 
@@ -242,16 +241,33 @@ def test_containers_are_removed_after_a_failure_too_and_do_not_change_the_exit_c
     outcome = run_plan(plan, tmp_path)
     assert outcome.code == 9
     assert outcome.sruns[-1]["command"][:2] == ["bash", "-c"]
-    assert "enroot remove --force" in outcome.sruns[-1]["command"][2]
+    removed = sorted((tmp_path / "enroot.log").read_text().splitlines())
+    assert removed == ["0 remove --force pyxis_nemo_4711_0", "1 remove --force pyxis_nemo_4711_0"]
     kept = run_plan(dataclasses.replace(plan, remove_containers=False), tmp_path / "kept")
     assert (kept.code, len(kept.sruns)) == (9, 3)
 
 
-def test_nothing_of_containers_without_one(tmp_path: Path) -> None:
+def test_reason_says_what_pyxis_said(tmp_path: Path) -> None:
+    script = render_sbatch(containers(str(tmp_path / "run"))).replace("run_stage load-nemo", ": run_stage")
+    outcome = run_script(script, tmp_path, run_dir=tmp_path / "run")
+    assert outcome.reason("first") == (
+        'node1: task 0: Exited with exit code 1: pyxis: a container with name "nemo_4711_0" does not exist'
+    )
+
+
+def test_container_of_a_job_scope_is_removed_under_its_name_too(tmp_path: Path) -> None:
+    run_plan(containers(str(tmp_path / "run")), tmp_path, attempt=1)
+    removed = (tmp_path / "enroot.log").read_text().splitlines()
+    assert sorted(removed) == sorted(
+        f"{node} remove --force {name}"
+        for node in (0, 1)
+        for name in ("pyxis_nemo_4711_1", "pyxis_4711_nemo_4711_1")
+    )
+
+
+def test_nothing_of_containers_without_one() -> None:
     for name in ("minimal", "quoting", "layouts", "nsys", "checks", "directives"):
-        assert "container" not in render_sbatch(SBATCH_PLANS[name](RUN_DIR)).replace(
-            "--container", "container"
-        )
+        assert "container" not in render_sbatch(SBATCH_PLANS[name](RUN_DIR))
 
 
 def test_steps_are_placed_by_all_three_numbers(tmp_path: Path) -> None:

@@ -38,10 +38,8 @@ def containers(options: dict[str, str | None], log: Path) -> None:
         call["container-name"] for call in earlier if "container-image" in call and "container-name" in call
     }
     if name is not None and "container-image" not in options and name not in loaded:
-        print(
-            f'srun: error: node1: task 0: pyxis: a container with name "{name}" does not exist',
-            file=sys.stderr,
-        )
+        print(f'slurmstepd: error: pyxis: a container with name "{name}" does not exist', file=sys.stderr)
+        print("srun: error: node1: task 0: Exited with exit code 1", file=sys.stderr)
         raise SystemExit(1)
 
 

@@ -195,7 +195,7 @@ must_exist() { # PATH HINT
 on_exit() {
   local code=$?
   trap - EXIT
-  set +eo pipefail
+  set +efux +o pipefail
   if [[ -n $cr_stage ]]; then # it ended within the set-up
     record end "$code" "${cr_reason:-a line of the set-up failed}"
     echo "cloudai-run: $cr_stage failed with exit code $code${cr_reason:+: $cr_reason}" >&2
@@ -214,7 +214,7 @@ use_nodes 1
 record start null ''
 set -eo pipefail # the first of these lines that fails ends the job
 export FROM_SET_UP=1
-set +eo pipefail
+set +efux +o pipefail
 record end 0 ''
 cr_stage=''
 run_stage profile 1 60

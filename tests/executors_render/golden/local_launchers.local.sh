@@ -147,7 +147,7 @@ slurm_variables() { # RANKS JOB_NAME
 on_exit() {
   local code=$?
   trap - EXIT
-  set +eo pipefail
+  set +efux +o pipefail
   if [[ -n $cr_stage ]]; then # it ended within the set-up
     record end "$code" "${cr_reason:-a line of the set-up failed}"
     echo "cloudai-run: $cr_stage failed with exit code $code${cr_reason:+: $cr_reason}" >&2

@@ -188,15 +188,16 @@ find_cause() {
     *': Killed'* | *': Out Of Memory'*) cr_code=137 ;;
     *': Segmentation fault'*) cr_code=139 ;;
   esac
-  if ((cr_code == 127)); then # what the rank said, if nsys was not there
-    cr_reason+=$(grep -h -o -m 1 ': error: no .* was to be profiled' -- "$cr_logs"/node-*.log | head -n 1)
-  fi
+  # What a rank without nsys says, and what pyxis says.
+  first=$(grep -h -s -o -m 1 -E 'error: (no .* was to be profiled|pyxis: .*)' -- "$cr_messages" "$cr_logs"/node-*.log |
+    head -n 1)
+  cr_reason+=${first:+: ${first#error: }}
 }
 
 on_exit() {
   local code=$?
   trap - EXIT
-  set +eo pipefail
+  set +efux +o pipefail
   if [[ -n $cr_stage ]]; then # it ended within the set-up
     record end "$code" "${cr_reason:-a line of the set-up failed}"
     echo "cloudai-run: $cr_stage failed with exit code $code${cr_reason:+: $cr_reason}" >&2
