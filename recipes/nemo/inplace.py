@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 
 from cloudai_run.recipes.errors import RecipeError
+from cloudai_run.recipes.nemo import schema as schemas
 from cloudai_run.recipes.nemo.schema import Tree
-from cloudai_run.recipes.nemo.tree import to_tree
+from cloudai_run.recipes.nemo.tree import check, schema_id_of, to_tree
 
 
 def run_in_place(recipe: object, execute: Callable[..., object] | None = None) -> object:
@@ -35,28 +37,38 @@ def run_in_place(recipe: object, execute: Callable[..., object] | None = None) -
 
 
 def command(tree: dict[str, Tree]) -> tuple[str, ...]:
-    """Returns the command of a recipe's tree on the nodes and devices that its trainer names."""
+    """Returns the command of a recipe's tree on the nodes and devices that its trainer names.
+
+    Raises:
+        RecipeError: The tree has no workload, or something that the schema does not know or NeMo cannot be told.
+    """
     workload = tree.get("workload")
     if not isinstance(workload, dict):
         raise RecipeError("the recipe has no workload: build it with a factory of cloudai_run.recipes")
+    check(tree, schemas.load(schema_id_of(tree)))
+    trainer = tree.get("trainer")
+    sizes = trainer if isinstance(trainer, dict) else {}
+    num_nodes, devices = (_whole(sizes.get(name)) for name in ("num_nodes", "devices"))
     if workload.get("smoke"):
-        from cloudai_run.recipes.nemo.smoke import smoke_argv
+        from cloudai_run.recipes.nemo.smoke import SHIM_FILE, smoke_argv
 
-        return tuple(smoke_argv(tree))
+        return tuple(
+            smoke_argv(
+                tree,
+                python=sys.executable,
+                shim=str(SHIM_FILE),
+                num_nodes=num_nodes,
+                num_processes_per_node=devices,
+                log_dir=os.path.join(os.getcwd(), "results"),
+            )
+        )
     from cloudai_run.recipes.nemo.command import pretrain_argv
 
-    return tuple(pretrain_argv(tree, *_size(tree)))
+    return pretrain_argv(tree, num_nodes, devices)
 
 
-def _size(tree: Mapping[str, Tree]) -> tuple[int, int]:
-    trainer = tree.get("trainer")
-    num_nodes, devices = (
-        (trainer.get("num_nodes"), trainer.get("devices")) if isinstance(trainer, dict) else (1, 1)
-    )
-    return (
-        num_nodes if isinstance(num_nodes, int) else 1,
-        devices if isinstance(devices, int) else 1,
-    )
+def _whole(value: Tree) -> int:
+    return value if isinstance(value, int) else 1
 
 
 def workload_name(tree: Mapping[str, Tree]) -> str:

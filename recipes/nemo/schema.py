@@ -109,14 +109,28 @@ def read_schema(schema_id: str, path: Path) -> Schema:
     try:
         lines = lzma.decompress(path.read_bytes()).decode().split("\n")
         header = json.loads(lines[0])
-        version = header["schema_version"]
-    except (OSError, lzma.LZMAError, ValueError, LookupError, TypeError) as error:
+        if header["schema_version"] != SCHEMA_VERSION:
+            found = header["schema_version"]
+            raise RecipeError(f"{path} has schema version {found}; this release reads version {SCHEMA_VERSION}")
+        return _read(schema_id, header, iter(lines[1:]))
+    except StopIteration as error:
+        raise RecipeError(f"{path} is not a schema file: it ends too early") from error
+    except (OSError, EOFError, lzma.LZMAError, UnicodeError, json.JSONDecodeError, LookupError, TypeError) as error:
         raise RecipeError(f"{path} is not a schema file: {error}") from error
-    if version != SCHEMA_VERSION:
-        raise RecipeError(f"{path} has schema version {version}; this release reads version {SCHEMA_VERSION}")
-    following = iter(lines[1:])
-    recipes = {name: next(following) for name in header["recipes"]}
-    made = {space: {name: next(following) for name in names} for space, names in header["factories"].items()}
+
+
+def _read(schema_id: str, header: dict[str, Any], following: Iterator[str]) -> Schema:
+    recipes: dict[str, str] = {}
+    for name in header["recipes"]:
+        recipes[name] = next(following)
+    made: dict[str, dict[str, str]] = {}
+    for space, names in header["factories"].items():
+        made[space] = {}
+        for name in names:
+            made[space][name] = next(following)
+    targets: dict[str, str] = {}
+    for name in header["targets"]:
+        targets[name] = next(following)
     return Schema(
         id=schema_id,
         versions=header["versions"],
@@ -127,7 +141,7 @@ def read_schema(schema_id: str, path: Path) -> Schema:
         descriptions=header["recipes"],
         recipes=_Lines(recipes, lambda name, raw: Recipe(name=name, **raw)),
         factories={space: _factories(space, registered) for space, registered in made.items()},
-        targets=_targets({name: next(following) for name in header["targets"]}),
+        targets=_targets(targets),
     )
 
 

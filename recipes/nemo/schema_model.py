@@ -41,7 +41,7 @@ class Param:
         required: Whether it has no default.
         default_factory: Whether the default is made anew for each instance (a dataclass field's factory).
         parser: How NeMo's own command line reads a value for it: "typed", "inferred" (no annotation: by its looks),
-            "text" (whatever is given arrives as a string) or "refused" (no value is accepted).
+            "text" (what names nothing importable arrives as a string) or "refused" (no value is accepted).
     """
 
     name: str
@@ -184,11 +184,8 @@ class Schema:
         """
         name = self.aliases.get(dotted, dotted)
         if name not in self.targets:
-            nemo = self.versions.get("nemo_toolkit", "?")
             known = [*self.targets, *self.aliases]
-            raise RecipeError(
-                f"NeMo {nemo} has no class {dotted} that a recipe can use" + hint(dotted, known)
-            )
+            raise RecipeError(f"{self.title} has no {dotted} that a recipe can use" + hint(dotted, known))
         return self.targets[name]
 
     def find_factory(self, name: str, returns: str) -> Factory | None:

@@ -9,6 +9,7 @@ node that a config holds in two places becomes two equal nodes.
 from __future__ import annotations
 
 import datetime
+import difflib
 import enum
 import functools
 from collections.abc import Callable, Mapping
@@ -37,6 +38,8 @@ MARKS = (
     "_factory_",
     "_factory_args_",
 )
+# NeMo takes any name where there are **kwargs and drops it: save_lst instead of save_last must not pass.
+SLIP = 0.85
 _OWN = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (Workload, NsysSpec)}
 
 
@@ -207,6 +210,11 @@ def _check_collection(tree: Mapping[str, Tree], where: str) -> None:
             raise RecipeError(f"{where}: `_items_` takes pairs of a key and a value")
 
 
+def _is_slip(name: str, known: list[str]) -> bool:
+    """Whether a name for **kwargs is so near a known one that it is taken for a misspelling of it."""
+    return any(difflib.SequenceMatcher(None, name, other).ratio() >= SLIP for other in known)
+
+
 def _check_node(node: Mapping[str, Tree], schema: Schema, where: str) -> None:
     name = node["_target_"]
     if not isinstance(name, str):
@@ -236,7 +244,7 @@ def _check_node(node: Mapping[str, Tree], schema: Schema, where: str) -> None:
     if "_factory_args_" in node and (made_by is None or not isinstance(node["_factory_args_"], Mapping)):
         raise RecipeError(f"{where}: `_factory_args_` holds the arguments of a `_factory_`")
     for argument in given:
-        if argument not in known and not takes_any:
+        if argument not in known and (not takes_any or _is_slip(argument, known)):
             listed = ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")
             suggestion = hint(argument, known) or f"\n  it takes {listed or 'none'}"
             raise RecipeError(f"{where} ({name}) has no parameter {argument}{suggestion}")
