@@ -1,12 +1,12 @@
 """Overrides on the command line: parsed, checked against the schema, applied to a config tree."""
 
-from .apply import Applied, apply, apply_recorded
-from .complete import complete, complete_word
-from .fields import check_fields, fields_of, type_of
-from .formatting import format_value
-from .messages import Naming
-from .run_words import Plugin, RunWords, split_run
-from .words import Override, parse
+from cloudai_run.overrides.apply import Applied, apply, apply_recorded
+from cloudai_run.overrides.complete import complete, complete_word
+from cloudai_run.overrides.fields import check_fields, fields_of, type_of
+from cloudai_run.overrides.formatting import format_value
+from cloudai_run.overrides.messages import Naming
+from cloudai_run.overrides.run_words import Plugin, RunWords, split_run
+from cloudai_run.overrides.words import Override, parse
 
 __all__ = [
     "Applied",

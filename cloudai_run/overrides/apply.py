@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .convert import convert
-from .messages import Naming, clash, is_slip, known_names, lost, mismatch, unknown
-from .mismatch import Mismatch
-from .operators import operate
-from .schema import SchemaLike, Tree
-from .text import Path, join_path
-from .walk import Lost, Place, find, is_node, node_target
-from .words import Override
+from cloudai_run.overrides.convert import convert
+from cloudai_run.overrides.messages import Naming, clash, is_slip, known_names, lost, mismatch, unknown
+from cloudai_run.overrides.mismatch import Mismatch
+from cloudai_run.overrides.operators import operate
+from cloudai_run.overrides.schema import SchemaLike, Tree
+from cloudai_run.overrides.text import Path, join_path
+from cloudai_run.overrides.walk import Lost, Place, find, is_node, node_target
+from cloudai_run.overrides.words import Override
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .expr import Expr, Plain, Scalar, Word, got
-from .mismatch import Mismatch, describe
-from .names import dtype_name, enum_member, near_dtype, nearest
-from .schema import SchemaLike, Tree
-from .text import shown
+from cloudai_run.overrides.expr import Expr, Plain, Scalar, Word, got
+from cloudai_run.overrides.mismatch import Mismatch, describe
+from cloudai_run.overrides.names import dtype_name, enum_member, near_dtype, nearest
+from cloudai_run.overrides.schema import SchemaLike, Tree
+from cloudai_run.overrides.text import shown
 
 MAX_INT = 2**63 - 1
 _TRUE, _FALSE = ("yes", "on"), ("no", "off")

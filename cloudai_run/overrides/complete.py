@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cloudai_run.errors import UserError
-
-from .apply import copy_tree
-from .messages import known_names
-from .objects import choices
-from .schema import SchemaLike, Tree, TypeSpec, form, members
-from .walk import UNSET, Lost, find, is_node, node_target
-from .words import parse_path
+from cloudai_run.overrides.apply import copy_tree
+from cloudai_run.overrides.messages import known_names
+from cloudai_run.overrides.objects import choices
+from cloudai_run.overrides.schema import SchemaLike, Tree, TypeSpec, form, members
+from cloudai_run.overrides.walk import UNSET, Lost, find, is_node, node_target
+from cloudai_run.overrides.words import parse_path
 
 _RUN = ("run.executor=", "run.executor.", "run.env.", "run.plugins=")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .atoms import ATOM_CHECKS, Check, Context, check_int, no
-from .expr import Expr, Items, Plain, Scalar, Table, Word, got
-from .mismatch import Mismatch, describe
-from .names import callable_name
-from .objects import make_any_object, make_object, make_timedelta
-from .schema import SchemaLike, Tree, TypeSpec, form, members
-from .text import shown
+from cloudai_run.overrides.atoms import ATOM_CHECKS, Check, Context, check_int, no
+from cloudai_run.overrides.expr import Expr, Items, Plain, Scalar, Table, Word, got
+from cloudai_run.overrides.mismatch import Mismatch, describe
+from cloudai_run.overrides.names import callable_name
+from cloudai_run.overrides.objects import make_any_object, make_object, make_timedelta
+from cloudai_run.overrides.schema import SchemaLike, Tree, TypeSpec, form, members
+from cloudai_run.overrides.text import shown
 
 MARKS = (
     *("_target_", "_partial_", "_call_", "_tuple_", "_items_"),

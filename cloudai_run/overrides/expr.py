@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .text import shown
+from cloudai_run.overrides.text import shown
 
 Atom = None | bool | int | float | str
 

@@ -9,10 +9,10 @@ import typing
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from .apply import apply_recorded
-from .messages import Naming
-from .schema import ANY, Param, SimpleSchema, Target, Tree, TypeSpec
-from .words import Override
+from cloudai_run.overrides.apply import apply_recorded
+from cloudai_run.overrides.messages import Naming
+from cloudai_run.overrides.schema import ANY, Param, SimpleSchema, Target, Tree, TypeSpec
+from cloudai_run.overrides.words import Override
 
 _ATOMS: dict[object, str] = {
     int: "int",

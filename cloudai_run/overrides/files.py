@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cloudai_run.errors import UserError
-
-from .expr import Call, Expr, Items, Scalar, Table, Word
-from .text import shown
+from cloudai_run.overrides.expr import Call, Expr, Items, Scalar, Table, Word
+from cloudai_run.overrides.text import shown
 
 MAX_BYTES = 4 * 1024 * 1024
 # More values than any configuration has: YAML's references can multiply a small file without end.

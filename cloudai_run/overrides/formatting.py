@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .schema import Tree
-from .text import shown
+from cloudai_run.overrides.schema import Tree
+from cloudai_run.overrides.text import shown
 
 
 def format_value(tree: Tree) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from .expr import Call, Expr, Items, Plain, Scalar, Table, Word
-from .text import shown
+from cloudai_run.overrides.expr import Call, Expr, Items, Plain, Scalar, Table, Word
+from cloudai_run.overrides.text import shown
 
 MAX_DEPTH = 32
 # Longer numbers fit neither an int of 64 bits nor a float, and Python itself is slow to convert them.

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cloudai_run.errors import UserError
-
-from .formatting import brief
-from .mismatch import Mismatch, describe
-from .objects import choices
-from .schema import SchemaLike, TargetLike, Tree, form, members
-from .text import Path, join_path, shown, some_of
-from .walk import UNSET, Lost, Place, Unset, is_node, node_target, nodes
-from .words import Override
+from cloudai_run.overrides.formatting import brief
+from cloudai_run.overrides.mismatch import Mismatch, describe
+from cloudai_run.overrides.objects import choices
+from cloudai_run.overrides.schema import SchemaLike, TargetLike, Tree, form, members
+from cloudai_run.overrides.text import Path, join_path, shown, some_of
+from cloudai_run.overrides.walk import UNSET, Lost, Place, Unset, is_node, node_target, nodes
+from cloudai_run.overrides.words import Override
 
 MAX_LINES = 6
 # A marked name as near as this to a known one is taken for a slip: save_lst is no argument beside save_last.
@@ -180,7 +179,7 @@ def leaf_paths(tree: dict[str, Tree], schema: SchemaLike) -> Iterator[Path]:
 def _exists(path: Path, tree: dict[str, Tree], schema: SchemaLike) -> bool:
     from copy import deepcopy
 
-    from .walk import find
+    from cloudai_run.overrides.walk import find
 
     try:
         return find(deepcopy(tree), path, schema).known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .schema import TypeSpec, form, members
+from cloudai_run.overrides.schema import TypeSpec, form, members
 
 _ATOMS = {"none": "None", "dtype": "torch dtype", "callable": "function", "path": "path"}
 MAX_WIDTH = 110

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from .mismatch import Mismatch
-from .schema import SchemaLike
-from .text import shown
+from cloudai_run.overrides.mismatch import Mismatch
+from cloudai_run.overrides.schema import SchemaLike
+from cloudai_run.overrides.text import shown
 
 # torch's own names (torch 2.x, torch.dtype); the value is the canonical name that torch prints.
 _DTYPES = {

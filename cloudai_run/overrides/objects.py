@@ -6,11 +6,20 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Protocol
 
-from .expr import Call, Expr, Word, got
-from .mismatch import Mismatch
-from .names import canonical, named_object, nearest
-from .schema import FactoryLike, Param, ParamLike, SchemaLike, Target, TargetLike, Tree, TypeSpec
-from .text import shown, some_of
+from cloudai_run.overrides.expr import Call, Expr, Word, got
+from cloudai_run.overrides.mismatch import Mismatch
+from cloudai_run.overrides.names import canonical, named_object, nearest
+from cloudai_run.overrides.schema import (
+    FactoryLike,
+    Param,
+    ParamLike,
+    SchemaLike,
+    Target,
+    TargetLike,
+    Tree,
+    TypeSpec,
+)
+from cloudai_run.overrides.text import shown, some_of
 
 TIMEDELTA = "datetime.timedelta"
 _UNITS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
@@ -148,6 +157,10 @@ def _from_factory(
     if missing:
         raise Mismatch(
             f"{shown(name)}(...) needs {', '.join(missing)}", f"write {name}({missing[0]}=...)", depth=1
+        )
+    if factory.config is None and factory.returns not in schema.targets:
+        raise Mismatch(
+            f"what {shown(name)} makes is not known here", "name the class itself: Class(name=value)", depth=1
         )
     config = deepcopy(factory.config)
     node: dict[str, Tree] = config if isinstance(config, dict) else {"_target_": factory.returns}

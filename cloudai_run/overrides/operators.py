@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from .atoms import MAX_INT
-from .convert import convert
-from .expr import Expr, Items, Scalar
-from .formatting import brief
-from .mismatch import Mismatch
-from .schema import SchemaLike, Tree, TypeSpec, element_type, form, members, value_type
-from .walk import UNSET, Unset
+from cloudai_run.overrides.atoms import MAX_INT
+from cloudai_run.overrides.convert import convert
+from cloudai_run.overrides.expr import Expr, Items, Scalar
+from cloudai_run.overrides.formatting import brief
+from cloudai_run.overrides.mismatch import Mismatch
+from cloudai_run.overrides.schema import SchemaLike, Tree, TypeSpec, element_type, form, members, value_type
+from cloudai_run.overrides.walk import UNSET, Unset
 
 _NUMBER = ["union", "int", "float"]
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cloudai_run.errors import UserError
-
-from .expr import Call, Expr, Items, Plain, Word
-from .literals import parse_value
-from .messages import Naming, clash
-from .names import nearest
-from .text import join_path, shown
-from .words import Override, check_text, parse_word
+from cloudai_run.overrides.expr import Call, Expr, Items, Plain, Word
+from cloudai_run.overrides.literals import parse_value
+from cloudai_run.overrides.messages import Naming, clash
+from cloudai_run.overrides.names import nearest
+from cloudai_run.overrides.text import join_path, shown
+from cloudai_run.overrides.words import Override, check_text, parse_word
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXECUTOR = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*(\(.*\))?", re.DOTALL)

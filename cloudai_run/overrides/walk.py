@@ -7,9 +7,19 @@ from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
 
-from .objects import target_of
-from .schema import ANY, SchemaLike, TargetLike, Tree, TypeSpec, element_type, form, members, value_type
-from .text import Path
+from cloudai_run.overrides.objects import target_of
+from cloudai_run.overrides.schema import (
+    ANY,
+    SchemaLike,
+    TargetLike,
+    Tree,
+    TypeSpec,
+    element_type,
+    form,
+    members,
+    value_type,
+)
+from cloudai_run.overrides.text import Path
 
 Container = dict[str, Tree] | list[Tree]
 

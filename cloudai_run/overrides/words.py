@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cloudai_run.errors import UserError
-
-from .expr import Expr
-from .files import read_value_file
-from .literals import parse_value
-from .text import Path, join_path, shown
+from cloudai_run.overrides.expr import Expr
+from cloudai_run.overrides.literals import parse_value
+from cloudai_run.overrides.text import Path, join_path, shown
 
 OPERATORS = ("=", "+=", "-=", "*=", "/=")
 MAX_PATH = 32
@@ -125,4 +123,8 @@ def check_text(word: str) -> None:
 
 def _value(raw: str, word: str) -> Expr:
     text = raw.strip()
-    return read_value_file(text[1:], word) if text.startswith("@") else parse_value(raw)
+    if not text.startswith("@"):
+        return parse_value(raw)
+    from cloudai_run.overrides.files import read_value_file
+
+    return read_value_file(text[1:], word)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .schema import Schema
+    from cloudai_run.recipes.nemo.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from .layout import Layout, Violation, read_layout
-from .rules_model import MODEL_RULES
-from .rules_parallel import PARALLEL_RULES
+from cloudai_run.recipes.nemo.layout import Layout, Violation, read_layout
+from cloudai_run.recipes.nemo.rules_model import MODEL_RULES
+from cloudai_run.recipes.nemo.rules_parallel import PARALLEL_RULES
 
 if TYPE_CHECKING:
-    from .schema import Schema
+    from cloudai_run.recipes.nemo.schema import Schema
 
 __all__ = ["Violation", "check", "explain"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .layout import Layout, Violation
+from cloudai_run.recipes.nemo.layout import Layout, Violation
 
 # Fields of NeMo 2.7.3's ParallelismConfig (lightning/pytorch/strategies/megatron_strategy.py) and DtypeConfig
 # (lightning/pytorch/plugins/mixed_precision.py) that the model's configuration has too.

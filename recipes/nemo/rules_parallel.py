@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .layout import Layout, Violation
+from cloudai_run.recipes.nemo.layout import Layout, Violation
 
 _S = "trainer.strategy"
 

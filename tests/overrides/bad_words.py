@@ -109,6 +109,8 @@ BAD: dict[str, list[list[str]]] = {
         ["data=None"],
         ["data=5"],
         ["data=hf_dataset"],
+        ["data=hf_dataset(path='a/b')"],
+        ["optim=te_adam_with_flat_lr(lr=fast)"],
         ["data=squad(seq_length=5)"],
         ["data=[squad]"],
         ["optim=adam"],
