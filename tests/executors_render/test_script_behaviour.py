@@ -5,38 +5,28 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cloudai_run.executors import machinery
 from cloudai_run.executors.nsys import report_path
 from cloudai_run.executors.plan import (
     Artifact,
-    Container,
     Gate,
     Layout,
     Nsys,
-    Plan,
-    Secrets,
 )
-from cloudai_run.executors.quoting import secret_file
 from cloudai_run.executors.render import render_sbatch
 
 from tests.executors_render.harness import (
-    Outcome,
-    install_fakes,
     plan_of,
-    read_lines,
     run_plan,
     run_script,
-    script_env,
     stage,
 )
-from tests.executors_render.plans import RUN_DIR, SBATCH_PLANS, containers, nsys, pgle
+from tests.executors_render.plans import RUN_DIR, SBATCH_PLANS, nsys, pgle
 
 
 def test_failed_stage_ends_the_job_with_its_exit_code(tmp_path: Path) -> None:
@@ -194,82 +184,6 @@ def test_missing_nsys_fails_the_job_at_once_and_is_named(tmp_path: Path) -> None
     )
 
 
-def test_container_is_loaded_once_and_named_after(tmp_path: Path) -> None:
-    outcome = run_plan(containers(str(tmp_path / "run")), tmp_path)
-    named = "nemo_4711_0"
-    assert outcome.code == 0
-    images = [
-        (s["options"].get("container-image"), s["options"].get("container-name")) for s in outcome.sruns
-    ]
-    assert images == [
-        ("nvcr.io#nvidia/pytorch:24.09-py3", None),
-        ("/images/nemo 25.04.sqsh", named),
-        *[(None, named)] * 3,
-        (None, None),
-    ]
-    assert outcome.sruns[1]["command"] == ["true"]
-    assert outcome.sruns[-1]["command"][-1] == named
-    assert [s["options"].get("container-save") for s in outcome.sruns].count("/scratch/nemo-used.sqsh") == 1
-    assert {s["options"]["reservation"] for s in outcome.sruns} == {"maintenance"}
-
-
-def test_each_attempt_has_a_container_of_its_own(tmp_path: Path) -> None:
-    outcome = run_plan(containers(str(tmp_path / "run")), tmp_path, attempt=2)
-    assert {s["options"].get("container-name") for s in outcome.sruns} == {None, "nemo_4711_2"}
-
-
-def test_value_of_the_user_wins_over_the_images(tmp_path: Path) -> None:
-    image = {
-        "FAKE_IMAGE_ENV": json.dumps({"XLA_FLAGS": "image", "NCCL_DEBUG": "image", "IMAGE_ONLY": "image"})
-    }
-    outcome = run_plan(containers(str(tmp_path / "run")), tmp_path, env=image)
-    for program in (p for p in outcome.programs if p["program"] == "nemo"):
-        assert program["env"]["XLA_FLAGS"] == "--xla_a=1 --xla_b=2"
-        assert program["env"]["IMAGE_ONLY"] == "image"
-    assert {p["env"]["NCCL_DEBUG"] for p in outcome.programs} == {"INFO", "image"}
-    listed = [s["options"].get("container-env") for s in outcome.sruns]
-    assert listed == [*["XLA_FLAGS"] * 3, "NCCL_DEBUG,XLA_FLAGS", "XLA_FLAGS", None]
-
-
-def test_containers_are_removed_after_a_failure_too_and_do_not_change_the_exit_code(tmp_path: Path) -> None:
-    plan = plan_of(
-        tmp_path,
-        stage("one", container="nemo", layout=Layout.ONCE),
-        stage("two", "--exit-on", "0", "9", container="nemo"),
-        containers={"nemo": Container(image="/nemo.sqsh")},
-    )
-    outcome = run_plan(plan, tmp_path)
-    assert outcome.code == 9
-    assert outcome.sruns[-1]["command"][:2] == ["bash", "-c"]
-    removed = sorted((tmp_path / "enroot.log").read_text().splitlines())
-    assert removed == ["0 remove --force pyxis_nemo_4711_0", "1 remove --force pyxis_nemo_4711_0"]
-    kept = run_plan(dataclasses.replace(plan, remove_containers=False), tmp_path / "kept")
-    assert (kept.code, len(kept.sruns)) == (9, 3)
-
-
-def test_reason_says_what_pyxis_said(tmp_path: Path) -> None:
-    script = render_sbatch(containers(str(tmp_path / "run"))).replace("run_stage load-nemo", ": run_stage")
-    outcome = run_script(script, tmp_path, run_dir=tmp_path / "run")
-    assert outcome.reason("first") == (
-        'node1: task 0: Exited with exit code 1: pyxis: a container with name "nemo_4711_0" does not exist'
-    )
-
-
-def test_container_of_a_job_scope_is_removed_under_its_name_too(tmp_path: Path) -> None:
-    run_plan(containers(str(tmp_path / "run")), tmp_path, attempt=1)
-    removed = (tmp_path / "enroot.log").read_text().splitlines()
-    assert sorted(removed) == sorted(
-        f"{node} remove --force {name}"
-        for node in (0, 1)
-        for name in ("pyxis_nemo_4711_1", "pyxis_4711_nemo_4711_1")
-    )
-
-
-def test_nothing_of_containers_without_one() -> None:
-    for name in ("minimal", "quoting", "layouts", "nsys", "checks", "directives"):
-        assert "container" not in render_sbatch(SBATCH_PLANS[name](RUN_DIR))
-
-
 def test_steps_are_placed_by_all_three_numbers(tmp_path: Path) -> None:
     outcome = run_plan(SBATCH_PLANS["layouts"](str(tmp_path / "run")), tmp_path)
     placed = [
@@ -282,110 +196,6 @@ def test_steps_are_placed_by_all_three_numbers(tmp_path: Path) -> None:
         ["1", "2", "2", "pmix"],
     ]
     assert [s["options"].get("cpus-per-task") for s in outcome.sruns] == ["2", None, None, "2"]
-
-
-def secret_plan(folder: Path, values: str, *, mode: int = 0o600, **fields: Any) -> Plan:
-    """Returns a plan with secrets whose file holds `values`."""
-    path = folder / "secrets"
-    path.write_text(values)
-    path.chmod(mode)
-    secrets = Secrets(names=("HF_TOKEN", "WANDB_API_KEY"), path=str(path))
-    return plan_of(folder, stage("train"), secrets=secrets, **fields)
-
-
-def test_secrets_reach_every_rank_and_stand_nowhere(tmp_path: Path) -> None:
-    values = {"HF_TOKEN": "hf_secret\n'x' $y", "WANDB_API_KEY": "secret_w", "OTHER": "secret_o"}
-    plan = secret_plan(tmp_path, secret_file(values))
-    outcome = run_plan(plan, tmp_path)
-    assert (outcome.code, outcome.stderr) == (0, "")
-    for program in outcome.programs:
-        assert {name: program["env"].get(name) for name in values} == values | {"OTHER": None}
-    assert not (tmp_path / "secrets").exists()
-    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "programs.jsonl"]
-    assert [path.name for path in left if b"secret_" in path.read_bytes() and path.parent.name != "bin"] == []
-
-
-def test_secrets_of_the_users_own_file_are_lines_and_the_file_stays(tmp_path: Path) -> None:
-    plan = secret_plan(tmp_path, "# mine\nWANDB_API_KEY=a=b c\nHF_TOKEN=hf_1", mode=0o400)
-    assert plan.secrets is not None
-    plan = dataclasses.replace(plan, secrets=dataclasses.replace(plan.secrets, remove=False))
-    outcome = run_plan(plan, tmp_path)
-    assert {(p["env"]["HF_TOKEN"], p["env"]["WANDB_API_KEY"]) for p in outcome.programs} == {
-        ("hf_1", "a=b c")
-    }
-    assert (tmp_path / "secrets").exists()
-
-
-@pytest.mark.parametrize(
-    ("values", "mode", "reason"),
-    [
-        ("HF_TOKEN=1\n", 0o600, "the secrets' file {path} has no WANDB_API_KEY"),
-        ("HF_TOKEN=1\nWANDB_API_KEY=2\n", 0o644, "the secrets' file {path} is not there, or not of mode 600"),
-    ],
-)
-def test_bad_secrets_file_ends_the_job_before_any_stage(
-    tmp_path: Path, values: str, mode: int, reason: str
-) -> None:
-    outcome = run_plan(secret_plan(tmp_path, values, mode=mode), tmp_path)
-    assert (outcome.code, outcome.sruns) == (1, [])
-    assert outcome.reason("set-up") == reason.format(path=tmp_path / "secrets")
-
-
-def test_requeue_is_turned_off_at_the_last_attempt(tmp_path: Path) -> None:
-    off = "update jobid=4711 requeue=0"
-    plan = plan_of(tmp_path, stage("train"), retries=2)
-    script = render_sbatch(plan)
-    assert "\n#SBATCH --requeue\n" in script
-    calls = [run_plan(plan, tmp_path / str(attempt), attempt=attempt).scontrol[1:] for attempt in (1, 2)]
-    assert calls == [[], [off]]
-
-
-def test_failed_stage_is_never_requeued(tmp_path: Path) -> None:
-    outcome = run_plan(plan_of(tmp_path, stage("train", "--exit-on", "0", "1"), retries=2), tmp_path)
-    assert outcome.scontrol[1:] == ["update jobid=4711 requeue=0"]
-    assert "\n#SBATCH --no-requeue\n" in render_sbatch(plan_of(tmp_path, stage("train")))
-
-
-def terminated(plan: Plan, folder: Path) -> Outcome:
-    """Runs a plan, and sends its script and its srun SIGTERM once the program runs, as Slurm ends a job."""
-    install_fakes(folder / "bin")
-    Path(plan.run_dir).mkdir()
-    script = folder / "script.sh"
-    script.write_text(render_sbatch(plan))
-    process = subprocess.Popen(
-        ["bash", str(script)],
-        env=script_env(folder, nodes=2, attempt=None, extra={}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while len(read_lines(folder / "programs.jsonl")) < 4:
-        time.sleep(0.05)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.send_signal(signal.SIGTERM)
-    for child in children:
-        subprocess.run(["kill", child], check=True)
-    stdout, stderr = process.communicate(timeout=30)
-    return Outcome(
-        code=process.returncode,
-        stdout=stdout,
-        stderr=stderr,
-        run_dir=Path(plan.run_dir),
-        sruns=read_lines(folder / "sruns.jsonl"),
-        programs=read_lines(folder / "programs.jsonl"),
-        scontrol=[],
-    )
-
-
-def test_job_that_is_told_to_end_records_the_end_and_keeps_what_another_attempt_needs(tmp_path: Path) -> None:
-    plan = secret_plan(tmp_path, secret_file({"HF_TOKEN": "1", "WANDB_API_KEY": "2"}), retries=1)
-    endless = stage("train", "--print", "step 1", "--sleep", "60")
-    outcome = terminated(dataclasses.replace(plan, stages=(endless, stage("next"))), tmp_path)
-    assert outcome.code == 137  # the stand-in kills its ranks, as a step that is forced to end
-    assert outcome.ends() == {"set-up": 0, "train": 137}
-    assert outcome.reason("train") == "the job was told to end (cancelled, out of time, or a node was lost)"
-    assert "0: step 1" in outcome.log("train", "node-0-node1.log")
-    assert (tmp_path / "secrets").exists()
 
 
 def test_script_of_256_nodes_is_that_of_2_but_for_the_number() -> None:
@@ -439,3 +249,10 @@ def test_a_rank_under_nsys_keeps_its_own_variables(tmp_path: Path) -> None:
     assert {(p["rank"], p["env"]["CUDA_VISIBLE_DEVICES"], p["arguments"][1]) for p in perf} == {
         (str(rank), str(rank % 2), str(rank)) for rank in range(4)
     }
+
+
+def test_job_does_not_wait_for_what_the_set_up_left_running(tmp_path: Path) -> None:
+    began = time.monotonic()
+    outcome = run_plan(plan_of(tmp_path, stage("train"), setup="sleep 60 >/dev/null 2>&1 &"), tmp_path)
+    assert outcome.code == 0
+    assert time.monotonic() - began < 30

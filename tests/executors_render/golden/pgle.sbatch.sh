@@ -188,7 +188,9 @@ start_stage() { # NAME LIMIT_S: sets cr_code and cr_reason
   "stage_$1" >"$cr_messages" 2>&1 & # srun's own messages: the output of the ranks goes to the stage's logs
   pid=$!
   [[ ! -f $cr_messages ]] || show_messages "$pid" &
+  cr_followers+=("$!")
   follow_rank_0 "$pid" 2>/dev/null &
+  cr_followers+=("$!")
   wait "$pid"
   cr_code=$?
   while kill -0 "$pid" 2>/dev/null; do # a signal ended the wait, not the stage
@@ -290,7 +292,7 @@ on_exit() {
   fi
   [[ -n $cr_stopped || -z ${cr_loaded-} ]] || remove_containers
   [[ ! -f $cr_messages ]] || rm -f -- "$cr_messages"
-  [[ -n $cr_stopped ]] || wait # for the end of rank-0.log
+  [[ -n $cr_stopped || -z ${cr_followers-} ]] || wait "${cr_followers[@]}" # for the end of rank-0.log
   exit "$code"
 }
 
