@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloudai_run.executors.errors import ExecutorError
-from cloudai_run.executors.shell import LocalShell, Shell
+from cloudai_run.executors.shell import Shell, TunnelShell
 from cloudai_run.executors.submission import Submission
 
 _STAGE_LOG = re.compile(r"logs/(?P<stage>[^/]+)/attempt-(?P<attempt>\d+)/(?P<name>[^/]+)\.log")
@@ -37,7 +34,7 @@ class RunFiles:
 
     def __init__(self, submission: Submission, shell: Shell) -> None:
         self._dir = submission.cluster_dir
-        self._shell = None if isinstance(shell, LocalShell) else shell
+        self._shell = shell if isinstance(shell, TunnelShell) else None
 
     def logs(self) -> list[LogFile]:
         """Every log of a stage, in the order of their paths."""
@@ -72,13 +69,7 @@ class RunFiles:
             except FileNotFoundError:
                 return b""
         start = str(-offset) if offset < 0 else f"+{offset + 1}"
-        # base64, as a log may hold any bytes and the tunnel carries text.
-        script = 'tail -c "$1" -- "$2" | base64 -w 0'
-        result = self._shell.run(["sh", "-c", script, "sh", start, f"{self._dir}/{path}"])
-        try:
-            return base64.b64decode(result.stdout.strip(), validate=True)
-        except binascii.Error as error:
-            raise ExecutorError(f"{path} came back garbled over SSH: {error}") from error
+        return self._shell.output(["tail", "-c", start, "--", f"{self._dir}/{path}"])
 
 
 def rank_line(line: str) -> tuple[int, str] | None:

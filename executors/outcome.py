@@ -115,9 +115,9 @@ def merge(
 
 def _exit_code(last: Attempt, bad: StageRun | None) -> int | None:
     """The script's exit code: sacct prints those from 128 on less 128, and for a moment 0 for one that it lost."""
-    if last.state is JobState.FAILED and bad is not None and bad.exit_code and not last.signal:
-        if last.exit_code in (0, bad.exit_code - 128):
-            return bad.exit_code
+    stages = bad.exit_code if bad is not None and bad.exit_code else None
+    if stages and last.state is JobState.FAILED and not last.signal and last.exit_code in (0, stages - 128):
+        return stages
     return last.exit_code
 
 

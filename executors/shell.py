@@ -62,21 +62,32 @@ class TunnelShell:
     def run(self, words: Sequence[str], stdin: str = "") -> Result:
         from paramiko.ssh_exception import SSHException
 
-        command = shlex.join(words)
-        if self._tunnel.pre_command:
-            command = f"{self._tunnel.pre_command} && {command}"
         try:
-            self._tunnel.connect()
-            # The client beneath NeMo-Run's session: the session types standard input a character at a time.
-            client = self._tunnel.session.client if self._tunnel.session else None
-            assert client is not None
-            to, out, err = client.exec_command(command, timeout=COMMAND_TIMEOUT_S)
-            to.write(stdin)
-            to.channel.shutdown_write()
-            stdout = out.read().decode("utf-8", "replace")
-            stderr = err.read().decode("utf-8", "replace")
-            return Result(out.channel.recv_exit_status(), stdout, stderr)
+            code, stdout, stderr = self._run(words, stdin)
         except TimeoutError:
             return Result(-1, "", f"{words[0]}: no answer in {COMMAND_TIMEOUT_S:g} s")
         except (OSError, EOFError, SSHException) as error:
             return Result(-1, "", f"{self._tunnel.key}: {error}")
+        return Result(code, stdout.decode("utf-8", "replace"), stderr)
+
+    def output(self, words: Sequence[str]) -> bytes:
+        """What a command printed, byte for byte, whether it failed or not.
+
+        Raises:
+            OSError: the connection failed.
+        """
+        return self._run(words, "")[1]
+
+    def _run(self, words: Sequence[str], stdin: str) -> tuple[int, bytes, str]:
+        command = shlex.join(words)
+        if self._tunnel.pre_command:
+            command = f"{self._tunnel.pre_command} && {command}"
+        self._tunnel.connect()
+        # The client beneath NeMo-Run's session: the session types standard input a character at a time.
+        client = self._tunnel.session.client if self._tunnel.session else None
+        assert client is not None
+        to, out, err = client.exec_command(command, timeout=COMMAND_TIMEOUT_S)
+        to.write(stdin)
+        to.channel.shutdown_write()
+        stdout, stderr = out.read(), err.read().decode("utf-8", "replace")
+        return out.channel.recv_exit_status(), stdout, stderr

@@ -77,7 +77,11 @@ def digest(text: str) -> str:
     deadline=None,
     derandomize=True,
     database=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=[
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+        HealthCheck.large_base_example,
+    ],
 )
 def test_220_values_arrive_at_each_rank(
     lab: Lab, home: Path, tmp_path: Path, env: dict[str, str], words: list[str]

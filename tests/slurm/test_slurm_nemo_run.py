@@ -139,10 +139,14 @@ def test_tasks_run_at_once_and_after_one_another(lab: Lab, home: Path, tmp_path:
 
 
 def test_a_failed_dependency_ends_what_waits_for_it(lab: Lab, home: Path) -> None:
-    with pytest.raises(JobFailedError) as raised, quiet("depends") as experiment:
-        experiment.add(stages_task("sleep 1; exit 4"), executor=executor(), name="first")
-        experiment.add(stages_task("true"), executor=executor(), name="second")
-        experiment.run(sequential=True)
+    def depends() -> None:
+        with quiet("depends") as experiment:
+            experiment.add(stages_task("sleep 1; exit 4"), executor=executor(), name="first")
+            experiment.add(stages_task("true"), executor=executor(), name="second")
+            experiment.run(sequential=True)
+
+    with pytest.raises(JobFailedError) as raised:
+        depends()
     first, second = raised.value.outcomes
     assert (first.state, first.exit_code, first.stage) == (JobState.FAILED, 4, "s0")
     assert (second.state, second.stage) == (JobState.CANCELLED, None)
@@ -217,14 +221,14 @@ def test_groups_are_refused_with_what_to_use_instead(home: Path) -> None:
         )
     assert str(raised.value) == (
         "SlurmExecutor takes no group of tasks: the first to end would end all\n"
-        "  instead: one recipe with several stages, or one Experiment.add for each task (dependencies=[...] orders them)"
+        "  instead: one recipe with several stages, or one Experiment.add for each task"
+        " (dependencies=[...] orders them)"
     )
 
 
 def test_sbatch_that_refuses_a_job_says_why(lab: Lab, home: Path) -> None:
-    with pytest.raises(ExecutorError) as raised, quiet("refused") as experiment:
-        experiment.add(stages_task("true"), executor=executor(partition="no_such"), name="task")
-        experiment.run(detach=True)
+    with pytest.raises(ExecutorError) as raised:
+        launch(stages_task("true"), executor(partition="no_such"))
     assert str(raised.value) == (
         "sbatch did not take the job\n"
         "  sbatch: error: invalid partition specified: no_such\n"

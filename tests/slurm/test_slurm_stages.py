@@ -70,7 +70,8 @@ stages = [
     {"name": "profile", "argv": ["bash", "-c", "[ $SLURM_PROCID != 11 ] || { echo no such mesh; exit 9; }; sleep 20"]},
     {"name": "perf", "argv": ["bash", "-c", "echo never"]},
 ]
-run.run(run.Partial(recipe, stages=stages), executor=executor(nodes=8, ntasks_per_node=8), name="fails", tail_logs=False)
+on = executor(nodes=8, ntasks_per_node=8)
+run.run(run.Partial(recipe, stages=stages), executor=on, name="fails", tail_logs=False)
 print("the client went on")
 """
 
@@ -84,8 +85,8 @@ def test_a_failed_stage_fails_the_job_and_the_client(lab: Lab, home: Path) -> No
     assert submission is not None
     last = client.stderr.strip().splitlines()[-2:]
     assert last == [
-        f"cloudai_run.executors.outcome.JobFailedError: job {submission.job_id} FAILED in stage profile with exit code 9 "
-        "on node2: node2: task 11: Exited with exit code 9",
+        f"cloudai_run.executors.outcome.JobFailedError: job {submission.job_id} FAILED in stage profile with exit code"
+        " 9 on node2: node2: task 11: Exited with exit code 9",
         "  last line of its log: no such mesh",
     ]
     sacct = lab.slurm("sacct", "-X", "-n", "-P", "-j", submission.job_id, "--format=State,ExitCode")
@@ -171,10 +172,14 @@ def test_a_missing_image_fails_the_job_in_its_load(lab: Lab, home: Path) -> None
 
 def test_an_experiment_raises_when_its_block_ends(lab: Lab, home: Path) -> None:
     stages = [{"name": "train", "argv": bash("exit 3")}]
-    with pytest.raises(JobFailedError) as raised:
+
+    def experiment() -> None:
         with run.Experiment("raises", executor=executor(), enable_goodbye_message=False) as experiment:
             experiment.add(run.Partial(recipe, stages=stages), name="task")
             experiment.run()
+
+    with pytest.raises(JobFailedError) as raised:
+        experiment()
     (end,) = raised.value.outcomes
     assert (end.state, end.exit_code, end.stage) == (JobState.FAILED, 3, "train")
 
