@@ -32,7 +32,7 @@ def assemble(scanned: Sequence[Scanned], *, stage: str | None) -> ParsedLog:
     if format is None and not failures:
         raise UserError(_unknown(scanned))
     steps, unpaired = _steps(scanned, format)
-    resolved = resolve(_with_ranks(steps, scanned))
+    resolved = resolve(_with_ranks(steps, scanned) if format is paxml.FORMAT else steps)
     kept = _with_validations(_with_intervals(_with_losses(resolved.steps, scanned)), scanned, format)
     max_steps = max_steps_of(scanned)
     notes = [note for one in scanned for note in one.found.notes]

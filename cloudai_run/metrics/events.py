@@ -16,6 +16,7 @@ from cloudai_run.metrics.failures import FAILURE_MARKERS, failure_of
 from cloudai_run.metrics.formats.base import Line, without_ansi
 from cloudai_run.metrics.labels import label_of
 from cloudai_run.metrics.reader import Chunk, chunks, lines_with
+from cloudai_run.metrics.samples import FormatName
 
 HEAD_BYTES = 4 << 20
 TAIL_BYTES = 4 << 20
@@ -43,12 +44,25 @@ class Event:
     thread: str = ""
 
 
-_OTHER_MARKERS = (
-    *(b"heckpoint", b"alidation", b"Starting eval_step", b"eval metrics after", b"stopped: `max_"),
-    *(b"Elapsed time for <_main>", b"num_train_steps :", b"'max_steps' (", b"JAX process: "),
-    *(b"training is done", b"exiting program at iteration"),
+_NEMO = (b"heckpoint", b"Validation: ", b"stopped: `max_", b"'max_steps' (")
+_MEGATRON = (b"training is done", b"exiting program at iteration")
+_MAXTEXT = (b"eval metrics after",)
+_PAXML = (
+    *(b"[PAX STATUS]: Saving checkpoint", b"Starting eval_step", b"Elapsed time for <_main>"),
+    *(b"num_train_steps :", b"JAX process: "),
 )
-MARKERS = FAILURE_MARKERS + _OTHER_MARKERS
+# Each further marker is a pass over the bytes, so each format has its own.
+_MARKERS: dict[FormatName, tuple[bytes, ...]] = {
+    "nemo2": _NEMO,
+    "nemo2_dllogger": _NEMO,
+    "nemo1": _NEMO,
+    "megatron_lm": _MEGATRON,
+    "megatron_bridge": _MEGATRON,
+    "maxtext": _MAXTEXT,
+    "paxml": _PAXML,
+    "nccl_tests": (),
+}
+_ALL_MARKERS = FAILURE_MARKERS + _NEMO + _MEGATRON + _MAXTEXT + _PAXML
 
 _ABSL = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+(\d+) ")
 
@@ -84,14 +98,15 @@ def event_of(line: Line) -> Event | None:
     return Event("failure", line.offset, line.line, short, label.rank, failure=name, thread=thread)
 
 
-def events_in(chunk: Chunk) -> Iterator[Event]:
-    """Yields the chunk's events in order."""
-    for line in lines_with(chunk, MARKERS):
+def events_in(chunk: Chunk, format: FormatName | None) -> Iterator[Event]:
+    """Yields the chunk's events in order; of any format if it is unknown."""
+    markers = _ALL_MARKERS if format is None else FAILURE_MARKERS + _MARKERS[format]
+    for line in lines_with(chunk, markers):
         if (event := event_of(line)) is not None:
             yield event
 
 
-def tail_events(stream: io.RawIOBase, size: int, searched: int) -> list[Event]:
+def tail_events(stream: io.RawIOBase, format: FormatName | None, size: int, searched: int) -> list[Event]:
     """Returns the events in the last part of a seekable source whose first `searched` bytes are done."""
     start = max(searched, size - TAIL_BYTES)
     if start >= size:
@@ -99,5 +114,5 @@ def tail_events(stream: io.RawIOBase, size: int, searched: int) -> list[Event]:
     stream.seek(start)
     found: list[Event] = []
     for chunk in chunks(stream, lines_before=None, offset=start):
-        found.extend(events_in(chunk))
+        found.extend(events_in(chunk, format))
     return found

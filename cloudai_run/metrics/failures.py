@@ -74,9 +74,6 @@ FAILURES: dict[str, KnownFailure] = {
     "crash": _known(
         r"Fatal Python error|Segmentation fault|Bus error", "The process crashed: look at the lines above it."
     ),
-    "traceback": _known(
-        r"Traceback \(most recent call last\)", "A Python exception: its last line says why.", fatal=False
-    ),
     "exception": _known(
         r"(?:^|\d: |\]: ?)(?:\w+\.)*\w*(?:Error|Exception): .",
         "A Python exception ended or disturbed the run.",
@@ -85,10 +82,7 @@ FAILURES: dict[str, KnownFailure] = {
 }
 
 # A line with a known failure holds one of these.
-FAILURE_MARKERS = (
-    *(b"rror", b"XLA_FLAGS", b"ERROR", b"atchdog", b"fault", b"heartbeat", b"NaN", b"Traceback"),
-    *(b"RESOURCE_EXHAUSTED", b"oom", b"CANCELLED", b"xception: ", b"ncclGroup"),
-)
+FAILURE_MARKERS = (b"rror", b"XLA_FLAGS", b"_ERROR_", b"atchdog", b"ation fault", b"eartbeat", b"xception: ")
 
 
 def failure_of(text: str) -> str | None:

@@ -14,6 +14,7 @@ from cloudai_run.metrics.detect import detect
 from cloudai_run.metrics.events import HEAD_BYTES, TAIL_BYTES, Event, events_in, tail_events
 from cloudai_run.metrics.formats.base import Collector, Format, Parser
 from cloudai_run.metrics.reader import CHUNK_BYTES, Chunk, chunks, read_lines
+from cloudai_run.metrics.samples import FormatName
 
 # Once other sources of the run have shown their format, a source is not searched further for one of its own.
 _DETECT_BYTES = 4 << 20
@@ -64,6 +65,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _scan(stream: io.RawIOBase, found: Collector, format: Format | None, parser: Parser | None) -> Scanned:
+    name = format.name if format else None
     events: list[Event] = []
     tail = _Tail()
     size = 0
@@ -73,16 +75,16 @@ def _scan(stream: io.RawIOBase, found: Collector, format: Format | None, parser:
             read_lines(chunk, format.markers, parser, found)
         size = chunk.offset + chunk.end
         if chunk.offset < HEAD_BYTES:
-            events.extend(events_in(chunk))
+            events.extend(events_in(chunk, name))
             searched = size
         elif isinstance(stream, Pipe):
             tail.keep(chunk)
     if parser is not None:
         parser.finish(found)
     if isinstance(stream, Pipe):
-        events.extend(tail.events())
+        events.extend(tail.events(name))
     else:
-        events.extend(tail_events(stream, size, searched))
+        events.extend(tail_events(stream, name, size, searched))
     return Scanned(format, found, tuple(events), size)
 
 
@@ -96,8 +98,8 @@ class _Tail:
         data = bytearray(memoryview(chunk.data)[: chunk.end])
         self._kept.append(Chunk(data, chunk.end, chunk.end, chunk.offset, None, chunk.torn, chunk.last))
 
-    def events(self) -> list[Event]:
-        return [event for chunk in self._kept for event in events_in(chunk)]
+    def events(self, format: FormatName | None) -> list[Event]:
+        return [event for chunk in self._kept for event in events_in(chunk, format)]
 
 
 class Pipe(io.RawIOBase):

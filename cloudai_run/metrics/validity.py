@@ -68,14 +68,16 @@ def _last_number(steps: Sequence[Step]) -> int | None:
 
 
 def _reached(log: ParsedLog, steps: Sequence[Step], max_steps: int | None) -> bool:
-    """Whether the last step was done: said by the end marker, or told by the steps' numbers."""
-    if log.ended:
-        return True
+    """Whether the last step was done: told by the end marker, or by the numbers where there is no such marker."""
+    if log.ended is not None:
+        return log.ended
+    return bool(steps) and (max_steps is None or _did_all(log, steps, max_steps))
+
+
+def _did_all(log: ParsedLog, steps: Sequence[Step], max_steps: int) -> bool:
     last = _last_number(steps)
-    if last is None or max_steps is None:
-        return log.ended is None and last is not None and max_steps is None
     counts_from_one = log.format in ("megatron_lm", "megatron_bridge")
-    return last + (0 if counts_from_one else 1) >= max_steps
+    return last is not None and last + (0 if counts_from_one else 1) >= max_steps
 
 
 def _short(log: ParsedLog, steps: Sequence[Step], max_steps: int | None) -> list[str]:
@@ -88,6 +90,8 @@ def _short(log: ParsedLog, steps: Sequence[Step], max_steps: int | None) -> list
     last = _last_number(steps)
     if last is None:
         return []
+    if max_steps is not None and _did_all(log, steps, max_steps):
+        return [f"all {max_steps} steps are there, but no end marker: it may have hung at the end"]
     if max_steps is not None:
         return [f"no end marker, and the last step is {last} of {max_steps}"]
     return [f"no end marker in the log, and the last step is {last}"]

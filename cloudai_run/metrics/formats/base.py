@@ -12,8 +12,11 @@ from cloudai_run.metrics.samples import BusTable, FormatName, Step
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # How the rest of a torn line starts: what is left of a number, then a separator.
-FRAGMENT = r"[ \t]*(?:\d+: ?)?(?:[0-9.eE+-]{1,16}[ \t]*(?:[|\r\n,\]]|$)|[ \t]*\|)"
-_FRAGMENT = re.compile(FRAGMENT.encode())
+FRAGMENT = (
+    r"[ \t]*(?:(?:\d+: ?)?[0-9.eE+-]{1,16}[ \t]*(?:[|\r\n,\]]|$)"
+    r"|[|,:\]_=]|[\x00-\x08\x80-\xc1\xfe\xff])"
+)
+_FRAGMENT = re.compile(FRAGMENT.encode("latin-1"))
 _EXAMPLE_LENGTH = 200
 
 

@@ -52,7 +52,7 @@ def _fields(line: Line, out: Collector, text: str, whole: bool) -> dict[str, str
         if not colon or _KEY.fullmatch(name.strip()) is None:
             values.pop(key, None)
             if part.strip():
-                out.problem("broken lines, read in part", line, part)
+                out.problem("step lines read in part", line, part)
             continue
         last = position == len(parts) - 1
         if last and not (whole and _THREE_DECIMALS.fullmatch(value.strip())):

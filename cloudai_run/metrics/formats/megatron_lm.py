@@ -61,9 +61,9 @@ def _fields(line: Line, out: Collector, text: str) -> dict[str, str]:
         elif part.strip():
             # A bar inside a number: what stood before it is only its first part.
             values.pop(key, None)
-            out.problem("broken lines, read in part", line, part)
+            out.problem("step lines read in part", line, part)
     if ":" in rest:
-        out.problem("broken lines, read in part", line, rest)
+        out.problem("step lines read in part", line, rest)
     return values
 
 

@@ -6,13 +6,14 @@ or four digits. Some bars hold no step timing: the rate in them (`1.27it/s`) is 
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from cloudai_run.metrics.formats.base import (
     Collector,
     Format,
     Line,
-    LineParser,
+    Place,
     number,
     positive,
     whole_number,
@@ -26,16 +27,6 @@ _RATE = re.compile(r"[\d.?]+(?:it/s|s/it)")
 NO_TIMING = "the bars hold no train_step_timing, and their it/s is a running mean: no step times can be given"
 
 
-def parse(line: Line, out: Collector) -> None:
-    """Reads one carriage-return separated state, or several that were glued together."""
-    text = without_ansi(line.text)
-    starts = [match.start() for match in _STATE.finditer(text)]
-    if len(starts) > 1:
-        out.problem("lines glued together, read apart", line)
-    for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
-        _state(line, out, text[: starts[0]], text[start:stop])
-
-
 def _values(inside: str, line: Line, out: Collector) -> dict[str, str]:
     """Returns the `key=value` pairs between the brackets; what ends each shows that it is whole."""
     values: dict[str, str] = {}
@@ -47,44 +38,70 @@ def _values(inside: str, line: Line, out: Collector) -> dict[str, str]:
             values[key] = value.strip()
         elif _RATE.fullmatch(part.strip()) is None:
             values.pop(key, None)
-            out.problem("broken lines, read in part", line, part)
+            out.problem("step lines read in part", line, part)
     return values
 
 
-def _state(line: Line, out: Collector, prefix: str, text: str) -> None:
-    bar = _BAR.search(text)
-    if bar is None:
-        if "|" in text:
-            out.problem("progress bars cut short", line, text)
-        return
-    values = _values(bar[3], line, out)
-    done = int(bar[1])
-    number_text = values.get("global_step", "")
-    # Three digits do not tell steps above 999 apart, the count in front of the bar does.
-    step = whole_number(number_text) if "e" not in number_text else done - 1
-    if step is None:
-        step = done
-    loss = number(values.get("reduced_train_loss", values.get("loss", "")))
-    step_time = positive(number(values.get("train_step_timing in s", "")))
-    if step_time is None and loss is None:
-        return
-    if step_time is None:
-        out.notes[NO_TIMING] = None
-    out.last_of_all = done == whole_number(bar[2])
-    out.add(
-        {
-            "step": step,
-            "step_time_s": step_time,
-            "loss": loss,
+class Nemo1Parser:
+    """Reads one source; steps without a number are kept apart until it is known whether the bars have one."""
+
+    def __init__(self) -> None:
+        self._numbered = False
+        self._counted: list[tuple[dict[str, float | int | str | None], str, Line]] = []
+
+    def quick(self, at: Place, out: Collector) -> int:
+        """Reads nothing."""
+        return -1
+
+    def __call__(self, line: Line, out: Collector) -> None:
+        """Reads one carriage-return separated state, or several that were glued together."""
+        text = without_ansi(line.text)
+        starts = [match.start() for match in _STATE.finditer(text)]
+        if len(starts) > 1:
+            out.problem("lines glued together, read apart", line)
+        for start, stop in itertools.pairwise([*starts, len(text)]):
+            self._state(line, out, text[: starts[0]], text[start:stop])
+
+    def finish(self, out: Collector) -> None:
+        """Takes the count in front of the bar for the step's number, if no bar held a number."""
+        for fields, prefix, line in self._counted:
+            if self._numbered:
+                out.problem("step lines not understood", line)
+            else:
+                out.add(fields, prefix, line.offset, line.line)
+        if out.steps and all(step.step_time_s is None for step in out.steps):
+            out.notes[NO_TIMING] = None
+
+    def _state(self, line: Line, out: Collector, prefix: str, text: str) -> None:
+        bar = _BAR.search(text)
+        if bar is None:
+            if "|" in text:
+                out.problem("progress bars cut short", line, text)
+            return
+        values = _values(bar[3], line, out)
+        done = int(bar[1])
+        fields: dict[str, float | int | str | None] = {
+            "step_time_s": positive(number(values.get("train_step_timing in s", ""))),
+            "loss": number(values.get("reduced_train_loss", values.get("loss", ""))),
             "val_loss": number(values.get("val_loss", "")),
             "grad_norm": number(values.get("grad_norm", "")),
             "learning_rate": number(values.get("lr", "")),
             "consumed_samples": whole_number(values.get("consumed_samples", "")),
-        },
-        prefix,
-        line.offset,
-        line.line,
-    )
+        }
+        if fields["step_time_s"] is None and fields["loss"] is None:
+            return
+        out.last_of_all = done == whole_number(bar[2])
+        said = values.get("global_step")
+        if said is None:
+            self._counted.append(({"step": done, **fields}, prefix, line))
+            return
+        self._numbered = True
+        # Three digits do not tell steps above 999 apart, the count in front of the bar does.
+        step = whole_number(said) if "e" not in said else done - 1
+        if step is None:
+            out.problem("step lines not understood", line, text)
+        else:
+            out.add({"step": step, **fields}, prefix, line.offset, line.line)
 
 
 def _recognise(text: str) -> bool:
@@ -97,6 +114,6 @@ FORMAT = Format(
     signs=(b"Epoch ",),
     markers=(b"Epoch ",),
     recognise=_recognise,
-    new_parser=lambda: LineParser(parse),
+    new_parser=Nemo1Parser,
     example="Epoch 0: 100%|###| 100/100 [18:58<00:00, global_step=99.00, train_step_timing in s=11.10]",
 )

@@ -59,7 +59,6 @@ class _Layout:
     names: tuple[str, ...]
     readers: tuple[Callable[[bytes], float | int], ...]
     time_at: int
-    last_key: str
 
     @classmethod
     def of(cls, prefix: str, keys: Sequence[str]) -> _Layout:
@@ -68,13 +67,12 @@ class _Layout:
         values = (rf" \| {re.escape(key)}: " + (_NUMBER if key in _FIELDS else r"[^\s|]+") for key in keys)
         text = rf"{_MARKER}\d+, iteration (\d+)/(\d+){''.join(values)}(?=\r?\n(?!{FRAGMENT}))"
         return cls(
-            re.compile(text.encode()),
+            re.compile(text.encode("latin-1")),
             prefix,
-            f"\n{prefix}".encode(),
+            f"\n{prefix}".encode("latin-1"),
             tuple(name for name, _ in known),
             tuple(int if read is whole_number else float for _, read in known),
             [name for name, _ in known].index("step_time_s"),
-            keys[-1],
         )
 
 
@@ -86,7 +84,8 @@ class Nemo2Parser:
 
     def __init__(self) -> None:
         self._layout: _Layout | None = None
-        self._consumed_comes_last = False
+        # What no line ends with: the loss, and each key that others followed on an earlier line.
+        self._followed = {"reduced_train_loss", "global_step"}
         self._last_step = -1
         self._val_loss: float | None = None
 
@@ -107,7 +106,7 @@ class Nemo2Parser:
         step = fields["step"]
         if not isinstance(step, int) or not 0 < values[layout.time_at] < math.inf:
             return -1
-        self._remember(step, fields, layout.last_key, out)
+        self._remember(step, fields, out)
         out.last_of_all |= done == batches
         out.add(fields, layout.prefix, at.offset + at.hit - len(layout.before) + 1, at.line)
         return match.end()
@@ -126,30 +125,29 @@ class Nemo2Parser:
 
     def _piece(self, line: Line, out: Collector, prefix: str, piece: str, whole: bool) -> None:
         head, *parts = piece.split("|")
-        fields, keys, good = _read(parts, whole, line, out)
+        fields, keys, good = _read(parts, whole)
         last_key = keys[-1] if keys else ""
         step = fields.get("step")
         if not isinstance(step, int) or last_key == "global_step":
             out.problem("step lines not understood", line, _MARKER + piece)
             return
-        if good and whole and "consumed_samples" in fields and "step_time_s" in fields:
+        if not good:
+            out.problem("step lines read in part", line, _MARKER + piece)
+        elif whole and {"consumed_samples", "step_time_s"} <= fields.keys() and f"{prefix}{piece}".isascii():
             self._layout = _Layout.of(prefix, keys)
-        if last_key == _STEP_TIME and self._was_cut(step, fields):
-            fields.pop("step_time_s", None)
+        # A process's first line is shorter than its others, so it may end as no other does.
+        starts_again = step <= self._last_step and last_key == _STEP_TIME
+        if last_key in self._followed and not starts_again:
+            fields.pop(_FIELDS[last_key][0] if last_key in _FIELDS else "", None)
         if "step_time_s" not in fields:
             out.problem("step lines without a usable step time", line, _MARKER + piece)
-        self._remember(step, fields, last_key, out)
+        self._followed.update(keys[:-1])
+        self._remember(step, fields, out)
         done, _, batches = head.partition("iteration ")[2].strip().partition("/")
         out.last_of_all |= done.isdigit() and done == batches.strip()
         out.add(fields, prefix, line.offset, line.line)
 
-    def _was_cut(self, step: int, fields: _Fields) -> bool:
-        """Whether a line that ends with the step time lacks what followed it on earlier lines."""
-        return self._consumed_comes_last and "consumed_samples" not in fields and step > self._last_step
-
-    def _remember(self, step: int, fields: _Fields, last_key: str, out: Collector) -> None:
-        if last_key == "consumed_samples":
-            self._consumed_comes_last = True
+    def _remember(self, step: int, fields: _Fields, out: Collector) -> None:
         self._last_step = step
         # The printer repeats the last validation's loss; a new value marks the step after a validation.
         val_loss = fields.get("val_loss")
@@ -158,7 +156,7 @@ class Nemo2Parser:
             out.validations[step - 1] = val_loss
 
 
-def _read(parts: Sequence[str], whole: bool, line: Line, out: Collector) -> tuple[_Fields, list[str], bool]:
+def _read(parts: Sequence[str], whole: bool) -> tuple[_Fields, list[str], bool]:
     """Returns the fields that can be trusted, all keys in order, and whether there was nothing to object to.
 
     Only a separator behind it proves that a number is whole; for the last one `whole` says it.
@@ -173,7 +171,6 @@ def _read(parts: Sequence[str], whole: bool, line: Line, out: Collector) -> tupl
         if not colon or not key[:1].isalpha():
             # A separator inside a number: what stood before it is only its first part.
             fields.pop(name, None)
-            out.problem("broken lines, read in part", line)
             good = False
             continue
         keys.append(key)
@@ -184,7 +181,6 @@ def _read(parts: Sequence[str], whole: bool, line: Line, out: Collector) -> tupl
         name, read = known
         value = read(text.strip())
         if value is None:
-            out.problem(f"values of {key} not understood", line, text)
             good = False
         else:
             fields[name] = value

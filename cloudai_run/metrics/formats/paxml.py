@@ -62,7 +62,9 @@ class PaxmlParser:
         """Numbers the steps of each process."""
         for entries in self._entries.values():
             if all(entry.stamp for entry in entries):
-                entries = sorted(entries, key=lambda entry: entry.stamp)
+                # Time stamps are to the microsecond: the same one again is the same line again.
+                once = {(entry.stamp, entry.step is None, entry.begins): entry for entry in entries}
+                entries = sorted(once.values(), key=lambda entry: entry.stamp)
             out.steps.extend(_numbered(entries))
         out.steps.sort(key=lambda step: step.offset)
         if out.steps:
@@ -71,8 +73,7 @@ class PaxmlParser:
     def _enter(
         self, prefix: str, out: Collector, *, step: Step | None = None, begins: int | None = None
     ) -> None:
-        absl = _ABSL.search(prefix)
-        stamp, thread = (absl[1], absl[2]) if absl else ("", "")
+        stamp, thread = _stamp_and_thread(prefix)
         process = (out.label(prefix).rank, thread)
         self._entries.setdefault(process, []).append(_Entry(stamp, step, begins))
 
@@ -85,14 +86,15 @@ class PaxmlParser:
             if step_time is None:
                 out.problem("step lines without a usable step time", line, text)
             prefix = text[: match.start()]
-            label, absl = out.label(prefix), _ABSL.search(prefix)
+            label = out.label(prefix)
+            _, thread = _stamp_and_thread(prefix)
             rank = out.rank if label.rank is None else label.rank
             node = label.node or out.node
             step = Step(
                 step=0,
                 step_time_s=step_time,
                 rank=rank,
-                node=f"{THREAD}{absl[2]}" if absl and rank is None else node,
+                node=f"{THREAD}{thread}" if thread and rank is None else node,
                 attempt=out.attempt,
                 source=out.source,
                 offset=line.offset,
@@ -108,6 +110,12 @@ class PaxmlParser:
             out.problem("loss lines not understood", line, text)
             return
         out.losses[(out.label(text[: found.start()]).rank, int(found[1]))] = value
+
+
+def _stamp_and_thread(prefix: str) -> tuple[str, str]:
+    """Returns absl's time stamp and thread id, empty where there are none; of several (a glued line) the last."""
+    found = _ABSL.findall(prefix)
+    return found[-1] if found else ("", "")
 
 
 def _numbered(entries: Sequence[_Entry]) -> list[Step]:
