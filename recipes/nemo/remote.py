@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from types import FunctionType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import schema as schemas
@@ -81,7 +81,7 @@ class Namespace:
     def __repr__(self) -> str:
         return f"<{self._path or self._schema_id} of schema {self._schema_id}>"
 
-    def __getattr__(self, name: str) -> Remote | Namespace:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         dotted = f"{self._path}.{name}" if self._path else name

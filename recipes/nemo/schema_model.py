@@ -26,7 +26,7 @@ Type: TypeAlias = "str | list[Type]"
 
 def hint(name: str, known: Iterable[str]) -> str:
     """Returns the line that suggests the nearest known names, or ''."""
-    close = did_you_mean(name, known)
+    close = did_you_mean(name, known, limit=2)
     return f"\n  did you mean {' or '.join(close)}?" if close else ""
 
 

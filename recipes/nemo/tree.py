@@ -206,8 +206,13 @@ def _check_collection(tree: Mapping[str, Tree], where: str) -> None:
     if len(tree) != 1 or not isinstance(items, list):
         raise RecipeError(f"{where}: `{mark}` takes a list and stands alone")
     for item in items if mark == "_items_" else []:
-        if not isinstance(item, list) or len(item) != 2 or isinstance(item[0], (list, dict)):
+        if not isinstance(item, list) or len(item) != 2 or not _can_be_key(item[0]):
             raise RecipeError(f"{where}: `_items_` takes pairs of a key and a value")
+
+
+def _can_be_key(tree: Tree) -> bool:
+    is_named = isinstance(tree, dict) and (tree.get("_call_") is False or "_tuple_" in tree)
+    return is_named or not isinstance(tree, (list, dict))
 
 
 def _is_slip(name: str, known: list[str]) -> bool:
