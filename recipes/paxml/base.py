@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cloudai_run.recipes.paxml import nodes, schema, task
 from cloudai_run.recipes.paxml.knobs import knobs_class
@@ -72,6 +72,9 @@ def recipe(
     """
     import nemo_run as run
 
+    def node(target: type, **values: Any) -> run.Config:
+        return run.Config(target, **values)
+
     flags = {
         "common": {**COMMON_FLAGS, **(common or {})},
         "profile": {**PROFILE_FLAGS, **(profile or {})},
@@ -80,14 +83,15 @@ def recipe(
     return run.Partial(
         task.pretrain,
         fdl_config=fdl_config,
-        fdl=run.Config(knobs_class(fdl_config), **knobs),
-        xla=run.Config(
-            nodes.XlaFlags, **{name: run.Config(nodes.StageFlags, extra={}, **own) for name, own in flags.items()}
+        fdl=node(knobs_class(fdl_config), **knobs),
+        xla=node(
+            nodes.XlaFlags,
+            **{name: node(nodes.StageFlags, extra={}, **own) for name, own in flags.items()},
         ),
-        pgle=run.Config(nodes.Pgle, enabled=pgle),
+        pgle=node(nodes.Pgle, enabled=pgle),
         # Dicts and lists are given, so that one can change them in place.
-        nsys=run.Config(nodes.Nsys, ranks=[0], options={}),
-        workload=run.Config(nodes.Workload, factory=factory, env=dict(ENV), main_flags={}, **workload),
+        nsys=node(nodes.Nsys, ranks=[0], options={}),
+        workload=node(nodes.Workload, factory=factory, env=dict(ENV), main_flags={}, **workload),
     )
 
 

@@ -6,6 +6,7 @@ so that `--fdl_config=cloudai_run_paxml.Nemotron4_340B` finds it.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+# ruff: noqa: RUF012 (an experiment class is its class attributes)
 
 from __future__ import annotations
 
@@ -14,8 +15,6 @@ from paxml.tasks.lm.params import c4, lm_cloud, nvidia
 from praxis import base_input, base_layer, layers, pax_fiddle
 from praxis.layers import activations, glam, multi_query_attention
 from praxis.layers.injection import fp8_nvidia_gpu as fp8_ops
-
-TaskConfig = pax_fiddle.Config[tasks_lib.SingleTask]
 
 # Far beyond any benchmark: evaluation and checkpoints would stand between the timed steps.
 NEVER = 1_000_000_000
@@ -28,7 +27,7 @@ class _Steps:
     EVAL_INTERVAL_STEPS = NEVER
     CHECKPOINT_EVERY_N_STEPS = NEVER
 
-    def task(self) -> TaskConfig:
+    def task(self) -> pax_fiddle.Config[tasks_lib.SingleTask]:
         task_p = super().task()
         task_p.train.num_train_steps = self.MAX_STEPS
         return task_p
@@ -82,7 +81,7 @@ class _Nemotron4(_Steps, c4.TransformerLmSpmdAdam, lm_cloud.SyntheticDataset):
     ICI_MESH_SHAPE = [1, 8, 1]
     DCN_MESH_SHAPE = [1, 1, 1]
 
-    def task(self) -> TaskConfig:
+    def task(self) -> pax_fiddle.Config[tasks_lib.SingleTask]:
         task_p = super().task()
         model_p = task_p.model
         model_p.lm_tpl.softmax_tpl.feed_forward_tpl.has_bias = False
@@ -160,7 +159,7 @@ class SmokeMoe(SmokeDense):
     USE_EXPERT_PARALLEL = False
     USE_TE_DPA = False
 
-    def task(self) -> TaskConfig:
+    def task(self) -> pax_fiddle.Config[tasks_lib.SingleTask]:
         task_p = super().task()
         model_p = task_p.model
         model_p.lm_tpl = glam.GlamUniTransformerLmHParams(

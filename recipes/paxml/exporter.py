@@ -21,6 +21,7 @@ import importlib.machinery
 import importlib.util
 import inspect
 import json
+import os
 import re
 import sys
 import textwrap
@@ -34,8 +35,6 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 class _StubModule(types.ModuleType):
     """A module of which every attribute is an empty class."""
-
-    __path__: list[str] = []
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -57,7 +56,7 @@ class _Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _StubModule(spec.name)
+        return _StubModule(spec.name)  # its __path__ comes from the spec
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Does nothing: the attributes are made when they are asked for."""
@@ -208,6 +207,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--source", default="exported")
     parser.add_argument("--stub", action="append", default=[])
     args = parser.parse_args(argv)
+    # The folder of this file would stand first, and its neighbours before modules that PAXML imports.
+    sys.path[0] = os.getcwd()
     sys.meta_path.insert(0, _Stubs(args.stub))
     json.dump(export(args.names, args.source), sys.stdout, indent=1)
     sys.stdout.write("\n")

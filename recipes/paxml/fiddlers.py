@@ -31,8 +31,9 @@ def modern_xla(recipe: run.Partial, jaxlib: str | None = None) -> run.Partial:
 def drop_rejected(flags: run.Config, jaxlib: str) -> list[str]:
     """Replaces or drops in place the flags that a jaxlib rejects; returns what was done, one text a flag."""
     done: list[str] = []
-    for name, value in list(flags.__arguments__.items()):
-        if name not in xla.table().flags or value is None:
+    given = {name: flags.__arguments__[name] for name in xla.table().flags if name in flags.__arguments__}
+    for name, value in given.items():
+        if value is None:
             continue
         new = _successor(name, value, jaxlib)
         if xla.problem(name, value, jaxlib) is None and not (new and new[2]):

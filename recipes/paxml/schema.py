@@ -237,7 +237,7 @@ def _spec(annotation: object) -> TypeSpec:
         return [origin.__name__, *(_spec(arg) for arg in args)]
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         return ["object", f"{NODES_MODULE}.{annotation.__name__}"]
-    return {type(None): "none"}.get(annotation) or getattr(annotation, "__name__", "any")
+    return "none" if annotation is type(None) else getattr(annotation, "__name__", "any")
 
 
 def _param(field: dataclasses.Field[object], annotation: object) -> Param:

@@ -90,7 +90,9 @@ def cpu_smoke(
     before = settings_of(recipe)
     small.fdl_config = _small_class(before)
     knobs = _small_knobs(before, small.fdl_config, num_nodes, ranks_per_node)
-    small.fdl = run.Config(knobs_class(small.fdl_config), **knobs)
+    small.fdl = run.Config(knobs_class(small.fdl_config))
+    for name, value in knobs.items():
+        setattr(small.fdl, name, value)
     resets = _knob_resets(before, small.fdl_config, knobs)
     resets += _fit_xla(small, jaxlib)
     if small.pgle.enabled and small.pgle.mode == "nsys" and not has_nsys:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import nemo_run as run
 import pytest
 
 from cloudai_run.executors.nsys import Nsys, NsysCapture, report_path
-from cloudai_run.executors.plan import Allocation, Directives, Gate, Layout, Mpi, NodeVar, Plan
-from cloudai_run.executors.render_local import render_local
+from cloudai_run.executors.plan import Allocation, Gate, Layout, Mpi, NodeVar, Stage
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.paxml import smoke
 from cloudai_run.stages_paxml import paxml_stages
+from tests.recipes_paxml.local_run import NSYS, run_here
 
-NSYS = Path(__file__).parents[1] / "slurm" / "bin" / "nsys"
 END = "[PAX STATUS]: E2E time: Elapsed time for <_main>: 1.00 seconds"
 
 PAXML = f"""\
@@ -50,27 +47,10 @@ with open(parser.parse_args().pgle_output_path, "w") as file:
 GOOD = 'costs { name: "all-gather-start.1" cost_us: 9000.0 }\n'
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a run left."""
-
-    code: int
-    output: str
-    run_dir: Path
-    probe: Path
-
-    @property
-    def stages_run(self) -> list[str]:
-        return sorted(path.name for path in self.probe.iterdir())
-
-    def log(self, stage: str) -> str:
-        return "".join(path.read_text() for path in sorted(self.run_dir.glob(f"logs/{stage}/attempt-0/node-*.log")))
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the stand-ins, on PATH and PYTHONPATH."""
-    for folder in ("bin", "lib/paxml", "probe", "run"):
+    for folder in ("bin", "lib/paxml", "probe"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(NSYS, tmp_path / "bin" / "nsys")
     (tmp_path / "lib" / "paxml" / "__init__.py").write_text("")
@@ -89,33 +69,17 @@ def grok(place: Path, ranks: int = 2, converted: str | None = GOOD) -> run.Parti
     return recipe
 
 
-def run_here(place: Path, recipe: run.Partial, ranks: int = 2, **env: str) -> Done:
-    run_dir = place / "run"
-    allocation = Allocation(
-        nodes=1, ntasks_per_node=ranks, gpus_per_node=None, run_dir=str(run_dir), job_name="grok", local=True
-    )
-    stages = paxml_stages(recipe, allocation)
-    directives = Directives(nodes=1, ntasks_per_node=ranks)
-    script = place / "run.sh"
-    script.write_text(render_local(Plan(job_name="grok", run_dir=str(run_dir), stages=stages, directives=directives)))
-    done = subprocess.run(
-        ["bash", str(script)],
-        env={**os.environ, **env},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, run_dir, place / "probe")
+def stages_run(place: Path) -> list[str]:
+    return sorted(path.name for path in (place / "probe").iterdir())
 
 
 def test_both_stages_run_with_flags_of_their_own(place: Path) -> None:
     log = place / "nsys.log"
     done = run_here(place, grok(place), CLOUDAI_RUN_NSYS_LOG=str(log))
     assert done.code == 0, done.output
-    assert done.stages_run == ["perf-0", "perf-1", "profile-0", "profile-1"]
+    assert stages_run(place) == ["perf-0", "perf-1", "profile-0", "profile-1"]
     profile, perf = (
-        {(done.probe / f"{stage}-{rank}").read_text() for rank in (0, 1)} for stage in ("profile", "perf")
+        {(place / "probe" / f"{stage}-{rank}").read_text() for rank in (0, 1)} for stage in ("profile", "perf")
     )
     assert len(profile) == len(perf) == 1, "both ranks have the same flags"
     assert "--xla_gpu_enable_latency_hiding_scheduler=false" in profile.pop()
@@ -140,7 +104,7 @@ def test_without_a_usable_profile_the_job_stops_before_perf(
 ) -> None:
     done = run_here(place, grok(place, converted=converted))
     assert done.code == 1
-    assert done.stages_run == ["profile-0", "profile-1"]
+    assert stages_run(place) == ["profile-0", "profile-1"]
     assert message in done.log("convert") + done.log("check")
 
 
@@ -148,27 +112,27 @@ def test_a_given_profile_is_checked_and_used(place: Path) -> None:
     recipe = grok(place)
     recipe.pgle.profile = str(place / "earlier.pbtxt")
     done = run_here(place, recipe)
-    assert (done.code, done.stages_run) == (1, [])
+    assert (done.code, stages_run(place)) == (1, [])
     assert "earlier.pbtxt is missing" in done.log("check")
     (place / "earlier.pbtxt").write_text(GOOD)
     done = run_here(place, recipe)
-    assert (done.code, done.stages_run) == (0, ["perf-0", "perf-1"])
+    assert (done.code, stages_run(place)) == (0, ["perf-0", "perf-1"])
 
 
 def test_a_rank_without_its_end_fails_the_stage_and_is_named(place: Path) -> None:
     done = run_here(place, grok(place), SILENT="profile-1")
     assert done.code != 0
-    assert done.stages_run == ["profile-0", "profile-1"]
+    assert stages_run(place) == ["profile-0", "profile-1"]
     assert "E2E time: Elapsed time for" in done.output
     assert "1" in done.output.split("E2E time: Elapsed time for")[1]
 
 
 def test_the_first_failed_stage_s_exit_code_is_the_job_s(place: Path) -> None:
     done = run_here(place, grok(place), EXIT="9")
-    assert (done.code, done.stages_run) == (9, ["profile-0", "profile-1"])
+    assert (done.code, stages_run(place)) == (9, ["profile-0", "profile-1"])
 
 
-def slurm_stages(recipe: run.Partial, nodes: int = 8) -> dict[str, object]:
+def slurm_stages(recipe: run.Partial, nodes: int = 8) -> dict[str, Stage]:
     allocation = Allocation(nodes=nodes, ntasks_per_node=8, gpus_per_node=8, run_dir="/run", job_name="grok")
     return {stage.name: stage for stage in paxml_stages(recipe, allocation)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import nemo_run as run
 import pytest
 
 from cloudai_run.recipes import paxml
@@ -10,7 +11,7 @@ from cloudai_run.recipes.paxml import api, rules, stages
 from cloudai_run.recipes.paxml.settings import Place, placed, settings_of
 
 
-def broken(recipe: object, nodes: int = 8, ntasks: int = 8, gpus: int | None = 8, local: bool = False) -> list[str]:
+def broken(recipe: run.Partial, nodes: int = 8, ntasks: int = 8, gpus: int | None = 8, local: bool = False) -> list[str]:
     place = Place(nodes, ntasks, gpus, local)
     return [f"{found.rule}: {found.message}" for found in rules.check(placed(settings_of(recipe), place), place)]
 
@@ -184,8 +185,9 @@ def test_an_error_is_one_message_of_at_most_six_lines() -> None:
 )
 def test_notes_on_the_number_of_step_times(steps: int, notes: list[str]) -> None:
     tree = api.recipe_tree("grok1")
-    tree["fdl"]["max_steps"] = steps
-    assert api.notes(tree) == notes
+    fdl = tree["fdl"]
+    assert isinstance(fdl, dict)
+    assert api.notes({**tree, "fdl": {**fdl, "max_steps": steps}}) == notes
 
 
 def test_a_class_without_an_end_is_noted() -> None:

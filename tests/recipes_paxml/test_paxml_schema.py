@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ CONFIGS = "paxml.contrib.gpu.scripts_gpu.configs"
 
 
 @pytest.fixture
-def user_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("CLOUDAI_RUN_SCHEMA_DIR", str(tmp_path))
     schema._file.cache_clear()
     schema.load.cache_clear()
@@ -128,7 +129,7 @@ def test_retarget_takes_the_knobs_along_and_checks_them() -> None:
     }
     with pytest.raises(RecipeError, match=r"NVIDIA5B ignores fdl\.max_steps"):
         schema.retarget(tree, f"{NVIDIA}.NVIDIA5B")
-    assert schema.retarget(tree, "my.Class")["fdl"]["_target_"] == schema.OPEN_KNOBS_TARGET
+    assert schema.retarget(tree, "my.Class")["fdl"] == {"_target_": schema.OPEN_KNOBS_TARGET, "max_steps": 3}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import nemo_run as run
 import pytest
 
 from cloudai_run.recipes import paxml
@@ -41,7 +42,7 @@ def test_modern_xla_fits_every_jaxlib(recipe: str, version: str) -> None:
     assert fitted.workload.jaxlib == version
 
 
-def specs(recipe: object) -> tuple[stages.StageSpec, ...]:
+def specs(recipe: run.Partial) -> tuple[stages.StageSpec, ...]:
     return stages.stage_specs(recipe, nodes=8, ntasks_per_node=8, run_dir="/run")
 
 
