@@ -16,15 +16,19 @@ from typing import TypeAlias
 
 from cloudai_run.recipes.nemo.schema import Param, Type
 
-Value: TypeAlias = (
-    "bool | int | float | str | PurePosixPath | list[Value] | tuple[Value, ...] | dict[Value, Value] | None"
-)
+
+class AConfig:
+    """What arrives for a text that the parser takes for a config node."""
+
+    def __str__(self) -> str:
+        return "Config"
+
+
+Scalar: TypeAlias = "bool | int | float | str | PurePosixPath | AConfig | None"
+Value: TypeAlias = "Scalar | list[Value] | tuple[Value, ...] | dict[Value, Value]"
 
 # What `Param.parser` says of how the parser sees a parameter, beside "typed".
 INFERRED, TEXT, REFUSED = "inferred", "text", "refused"
-
-# The parser takes a text that begins so for a config, whatever the type.
-_CONFIG_PREFIXES = ("<Config", "<Partial", "Config", "Partial")
 
 
 class UnreadableError(ValueError):
@@ -37,9 +41,14 @@ def read_word(text: str, param: Param) -> Value:
     Raises:
         UnreadableError: The text is refused.
     """
-    if param.parser in (REFUSED, TEXT) or "\n" in text or "${" in text:
+    if param.parser in (REFUSED, TEXT) or "\n" in text or "${" in text or not is_argument(text):
         raise UnreadableError(text)
     return read(text, _inferred_type(text) if param.parser == INFERRED else param.type)
+
+
+def is_argument(text: str) -> bool:
+    """Says whether a text can be an argument of a program."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def read(text: str, declared: Type) -> Value:
@@ -48,9 +57,14 @@ def read(text: str, declared: Type) -> Value:
     Raises:
         UnreadableError: It refuses the text.
     """
+    # What looks like a printed config is taken for one, whatever the type.
+    if text.startswith(("<Config", "<Partial")):
+        text = text[1:-1].replace("()", "")
+    if text.startswith(("Config", "Partial")):
+        return AConfig()
     parts: list[Type] = declared if isinstance(declared, list) else [declared]
     reader = _READERS.get(str(parts[0]))
-    if reader is None or text.startswith(_CONFIG_PREFIXES):
+    if reader is None:
         raise UnreadableError(text)
     # Double quotes at both ends are dropped, however many, before the type is looked at.
     return reader(text.strip('"'), parts[1:])
@@ -104,6 +118,12 @@ def _read_str(text: str, _: list[Type]) -> str:
     return text[1:-1] if is_quoted else text
 
 
+def _read_path(text: str, _: list[Type]) -> PurePosixPath:
+    if "\0" in text:
+        raise UnreadableError(text)
+    return PurePosixPath(text.strip("'\" "))
+
+
 def _read_any(text: str, _: list[Type]) -> Value:
     if text.lower() in ("none", "null"):
         return None
@@ -152,7 +172,7 @@ _READERS: dict[str, Callable[[str, list[Type]], Value]] = {
     "bool": _read_bool,
     "str": _read_str,
     "any": _read_any,
-    "path": lambda text, _: PurePosixPath(text.strip("'\" ")),
+    "path": _read_path,
     "literal": _read_literal,
     "union": _read_union,
     "list": _read_list,

@@ -17,6 +17,7 @@ from cloudai_run.recipes.nemo.cli_read import (
     TEXT,
     UnreadableError,
     Value,
+    is_argument,
     literal,
     read,
     read_word,
@@ -87,8 +88,15 @@ def _texts(value: Value, declared: Type) -> Iterator[str]:
         if isinstance(value, dict) and member[0] == "dict":
             items = (f"{_source(k, member[1])}: {_source(v, member[2])}" for k, v in value.items())
             yield f"{{{', '.join(items)}}}"
-    # Inside the quotes of a literal a dollar sign can be written so that no `${` is found to be filled in.
-    yield repr(value).replace("${", "\\x24{")
+    yield _literal_of(value)
+    if isinstance(value, str):
+        # Python takes single quotes where it finds double ones, which the parser would drop.
+        yield _literal_of(value + '"')[:-2] + "'"
+
+
+def _literal_of(value: Value) -> str:
+    # In a literal a dollar sign can be written so that no `${` is found to be filled in.
+    return repr(value).replace("${", "\\x24{")
 
 
 def _source(item: Value, declared: Type) -> str:
@@ -100,8 +108,8 @@ def _source(item: Value, declared: Type) -> str:
         except UnreadableError:
             continue
         is_own_text = not isinstance(item, str) and str(literal(text)) == text
-        return text if is_own_text else repr(text).replace("${", "\\x24{")
-    return repr(item)
+        return text if is_own_text else _literal_of(text)
+    return _literal_of(item)
 
 
 def _members(declared: Type) -> list[list[Type]]:
@@ -135,10 +143,13 @@ def _reason(wanted: Value, arrived: list[Value], param: Param) -> str:
         return "a text is cut at a line break there"
     if isinstance(wanted, str) and "${" in wanted:
         return "${...} in a text is filled in there"
+    if isinstance(wanted, str) and not is_argument(wanted):
+        return "no program takes such characters as an argument"
     if param.parser in (REFUSED, TEXT):
         return "nothing is accepted there" + " but a config or a name" * (param.parser == TEXT)
     if arrived:
-        kind = {"PurePosixPath": "path", "str": "text"}.get(type(arrived[0]).__name__, "value")
+        kinds = {"PurePosixPath": "path", "str": "text", "AConfig": "node"}
+        kind = kinds.get(type(arrived[0]).__name__, "value")
         return f"it would arrive as the {kind} {str(arrived[0])!r}"
     if isinstance(wanted, tuple):
         return "a tuple cannot be written there"

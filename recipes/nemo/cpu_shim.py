@@ -85,7 +85,7 @@ def redirect_torch_cuda() -> contextlib.AbstractContextManager[object]:
 def adapt_megatron_and_nemo() -> None:
     """Mends what in Megatron-Core and NeMo expects a GPU or TransformerEngine and has no setting."""
     import torch
-    from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
+    from megatron.core.tensor_parallel import random
     from megatron.core.timers import Timers
     from megatron.core.transformer.moe import moe_utils
     from nemo.collections.llm.gpt.data import mock
@@ -99,10 +99,10 @@ def adapt_megatron_and_nemo() -> None:
             return torch.zeros(torch.distributed.get_world_size(), 0)
         return gather_times(self, names, reset, barrier)
 
-    patches: list[tuple[type, str, Callable[..., object]]] = [
-        # The random states of CUDA devices are what the tracker swaps, and there are none.
-        (CudaRNGStatesTracker, "add", _no_op()),
-        (CudaRNGStatesTracker, "fork", lambda self, *args, **kwargs: contextlib.nullcontext()),
+    patches: list[tuple[object, str, Callable[..., object]]] = [
+        # The random states of CUDA devices are what would be swapped, and there are none.
+        (random, "_get_cuda_rng_state", lambda *args, **kwargs: torch.get_rng_state()),
+        (random, "_set_cuda_rng_state", _no_op()),
         (Timers, "_get_elapsed_time_all_ranks", gather_times_if_any),
     ]
     for owner, name, replacement in patches:
