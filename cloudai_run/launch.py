@@ -71,6 +71,9 @@ def experiment(title: str, run_id: str, *, verbose: bool = False) -> Experiment:
     """Returns a quiet NeMo-Run Experiment: this command speaks for it."""
     import nemo_run as run
 
+    # An Experiment asks for the known schedulers when it is made.
+    import cloudai_run.executors.registry  # noqa: F401
+
     return run.Experiment(
         title,
         id=run_id,

@@ -120,9 +120,8 @@ class NemoFramework:
         from cloudai_run.recipes.nemo import smoke
 
         processes = layout.num_nodes * layout.num_gpus_per_node
-        shrunk, resets = smoke.cpu_smoke(tree, num_processes=processes)
-        workload = _node(shrunk, "workload")
-        return self.with_layout({**shrunk, "workload": {**workload, "smoke": True}}, layout), resets
+        shrunk, resets = smoke.cpu_smoke(tree, num_processes=processes, num_nodes=layout.num_nodes)
+        return self.with_layout(shrunk, layout), resets
 
     def partial(self, tree: Config) -> Partial:
         """Returns the fiddle graph."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,10 @@ from cloudai_run.frameworks import Config, Framework, Layout, RuleViolation, fra
 from cloudai_run.overrides import apply, parse, split_run
 from cloudai_run.plugins import with_plugins
 
+# HF_TOKEN, WANDB_API_KEY, AWS_SECRET_ACCESS_KEY, MLFLOW_TRACKING_PASSWORD ...
+_SECRET_NAME = re.compile(
+    r"(^|_)(TOKEN|API_?KEY|ACCESS_KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE
+)
 SMOKE_WORDS = "CPU smoke run: not a benchmark"
 
 
@@ -77,6 +82,7 @@ def resolve(request: Request, settings: Settings, local_gpus: int) -> Resolved:
     executor = settings.executor(words.executor or settings.default_executor or "local")
     framework, base = _base(request, executor)
     config = apply(parse(words.recipe), base, framework.schema, framework.recipe)
+    refuse_secrets(words.env)
     config = framework.with_env(config, words.env)
     chosen = words.executor is not None or settings.default_executor is not None
     smoke, notes = _smoke_or_not(request, chosen, executor, local_gpus)
@@ -100,6 +106,21 @@ def resolve(request: Request, settings: Settings, local_gpus: int) -> Resolved:
         made = replace(made, config=config, layout=layout)
     fields = {**executor.fields, **_layout_fields(executor, layout)}
     return replace(made, executor=replace(executor, fields=fields), notes=notes)
+
+
+def refuse_secrets(env: Mapping[str, str]) -> None:
+    """Refuses variables whose values would end up in a script, a record and a YAML file.
+
+    Raises:
+        UserError: names the variable and how it reaches the ranks instead.
+    """
+    for name in env:
+        if _SECRET_NAME.search(name):
+            raise UserError(
+                f"run.env.{name} would be written into the script and the run's record\n"
+                f"  a secret is named, not copied: export {name} in this shell; for Slurm also"
+                f" run.executor.secrets+=['{name}']"
+            )
 
 
 def _base(request: Request, executor: ExecutorSpec) -> tuple[Framework, Config]:

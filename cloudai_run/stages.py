@@ -5,7 +5,6 @@ A recipe's target names one of these functions in `stages_from`; an executor imp
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ def nemo_command(
     if isinstance(workload, Mapping) and workload.get("smoke"):
         from cloudai_run.recipes.nemo.smoke import smoke_argv
 
-        return tuple(smoke_argv(tree, num_nodes, per_node, python=sys.executable, log_dir=log_dir))
+        return smoke_argv(tree, num_nodes=num_nodes, num_processes_per_node=per_node, log_dir=log_dir)
     from cloudai_run.recipes.nemo.command import pretrain_argv
 
     return pretrain_argv(tree, num_nodes, per_node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 
 import typer
@@ -60,6 +61,8 @@ def _global_options(
 
 def run(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code (docs/exit-codes.md); a mistake is one message."""
+    # NeMo-Run imports torch where it is installed, and torch then complains of a package it was given.
+    warnings.filterwarnings("ignore", message="The pynvml package is deprecated", category=FutureWarning)
     try:
         result = app(list(argv), standalone_mode=False)
     except (UserError, RecipeError, ExecutorError) as error:
