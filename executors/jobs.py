@@ -92,7 +92,9 @@ def stage_runs(submission: Submission, shell: Shell) -> tuple[StageRun, ...]:
 def _local_state(submission: Submission, runs: Sequence[StageRun]) -> Outcome:
     told = merge((), "local", runs, submission.stages)
     if told.state.ended:
-        return replace(told, source="stages")
+        # Nobody but the script saw how it was told to end.
+        cancelled = told.exit_code == 128 + signal.SIGTERM
+        return replace(told, state=JobState.CANCELLED) if cancelled else told
     if submission.pid is not None and _alive(submission.pid):
         return replace(told, state=JobState.RUNNING, source="local", note=None)
     note = "its processes are gone without an end in the stages file"

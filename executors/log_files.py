@@ -46,7 +46,7 @@ class RunFiles:
 
     def outputs(self) -> list[str]:
         """Paths of the output of the job's script itself, relative to the run folder."""
-        return self._paths(".", "slurm-*.out") or self._paths(".", "local.out")
+        return self._paths(".", "slurm-*.out") or self._paths("nemo_run", "stderr.log")
 
     def _paths(self, folder: str, pattern: str) -> list[str]:
         if self._shell is None:

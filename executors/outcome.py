@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.slurm_words import Attempt
 from cloudai_run.executors.stage_records import StageRun, failed_run, of_attempt
 from cloudai_run.executors.states import JobState
@@ -61,8 +60,8 @@ class Outcome:
         return "\n  ".join([line, *(text for text in more if text)])
 
 
-class JobFailedError(ExecutorError):
-    """A job did not succeed; raised when an Experiment's `with` block ends."""
+class JobFailedError(RuntimeError):
+    """A job did not succeed; raised when the `with` block of an Experiment that waited for it ends."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         super().__init__("\n".join(outcome.text() for outcome in outcomes))

@@ -8,9 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cloudai_run.executors.errors import ExecutorError
-from cloudai_run.executors.options import NsysOptions, member
+from cloudai_run.executors.options import NsysOptions, Preflight, member
 from cloudai_run.executors.placement import place_stages
-from cloudai_run.executors.plan import Allocation, Layout, Mpi, Plan, Secrets, Stage
+from cloudai_run.executors.plan import (
+    Allocation,
+    Directives,
+    Layout,
+    LocalLauncher,
+    Mpi,
+    Plan,
+    Secrets,
+    Stage,
+)
 from cloudai_run.executors.tasks import (
     HEAD_NODE_SETUP,
     captured_task,
@@ -20,11 +29,13 @@ from cloudai_run.executors.tasks import (
 )
 
 if TYPE_CHECKING:
+    from cloudai_run.executors.local import LocalExecutor
     from cloudai_run.executors.slurm import SlurmExecutor
     from torchx.specs import AppDef
 
 #: The script in the run folder.
 SCRIPT_FILE = "sbatch.sh"
+LOCAL_SCRIPT_FILE = "local.sh"
 
 
 def slurm_plan(app: AppDef, executor: SlurmExecutor) -> Plan:
@@ -44,10 +55,8 @@ def slurm_plan(app: AppDef, executor: SlurmExecutor) -> Plan:
         run_dir=run_dir,
         job_name=job_name,
     )
-    stages = _stages(app, executor, allocation)
-    stages = profiled(stages, executor.nsys)
-    if executor.preflight:
-        stages = (executor.preflight.stage(), *stages)
+    stages = _recipe_stages(app, executor, allocation) or (_slurm_command(app, executor, allocation),)
+    stages = _framed(stages, executor.nsys, executor.preflight)
     # place_stages needs a template even if no image is asked for; its image is always replaced.
     placed, containers = place_stages(
         stages, executor.container(), executor.containers, executor.container_template("unused")
@@ -66,29 +75,68 @@ def slurm_plan(app: AppDef, executor: SlurmExecutor) -> Plan:
     )
 
 
-def _stages(app: AppDef, executor: SlurmExecutor, allocation: Allocation) -> tuple[Stage, ...]:
+def local_plan(app: AppDef, executor: LocalExecutor) -> Plan:
+    """The plan of a task that runs on this machine.
+
+    Raises:
+        ExecutorError: for what cannot run so.
+    """
+    executor.check()
+    (role,) = app.roles
+    run_dir = os.path.abspath(executor.job_dir)
+    allocation = Allocation(
+        nodes=1,
+        ntasks_per_node=executor.ntasks_per_node,
+        gpus_per_node=executor.gpus_per_node,
+        run_dir=run_dir,
+        job_name=role.name,
+        local=True,
+    )
+    stages = _recipe_stages(app, executor, allocation)
+    if stages is None:
+        command = command_stage(role, task=role.name, run_dir=run_dir)
+        stages = (replace(command, local_launcher=LocalLauncher.SELF),)
+    return Plan(
+        job_name=role.name,
+        run_dir=run_dir,
+        stages=_framed(stages, executor.nsys, executor.preflight),
+        directives=Directives(nodes=1, ntasks_per_node=executor.ntasks_per_node),
+        env=dict(executor.env_vars),
+        setup=executor.setup_lines,
+    )
+
+
+def _recipe_stages(
+    app: AppDef, executor: SlurmExecutor | LocalExecutor, allocation: Allocation
+) -> tuple[Stage, ...] | None:
+    """The stages of a recipe; None for a command."""
     if len(app.roles) != 1 or app.metadata:
         raise ExecutorError(
-            "SlurmExecutor runs one command a task; Ray clusters and groups are for run.SlurmExecutor"
+            f"{type(executor).__name__} runs one command a task; Ray clusters are for run.SlurmExecutor"
         )
-    (role,) = app.roles
-    task = captured_task(executor.task_configs(), executor.job_name)
+    task = captured_task(executor.task_configs(), app.roles[0].name)
     function = stages_from(task)
-    if task is not None and function is not None:
-        return tuple(function(task, allocation))
-    macros = executor.macro_values()
-    assert macros is not None
-    code = f"{allocation.run_dir}/code"
-    return (
-        command_stage(
-            role,
-            task=executor.job_name,
-            run_dir=allocation.run_dir,
-            macros=macros,
-            mpi=member(Mpi, executor.mpi, "mpi"),
-            workdir=code,
-        ),
+    if task is None or function is None:
+        return None
+    return tuple(function(task, allocation))
+
+
+def _slurm_command(app: AppDef, executor: SlurmExecutor, allocation: Allocation) -> Stage:
+    return command_stage(
+        app.roles[0],
+        task=executor.job_name,
+        run_dir=allocation.run_dir,
+        macros=executor.macro_values(),
+        mpi=member(Mpi, executor.mpi, "mpi"),
+        workdir=f"{allocation.run_dir}/code",
     )
+
+
+def _framed(
+    stages: Sequence[Stage], nsys: NsysOptions | None, preflight: Preflight | None
+) -> tuple[Stage, ...]:
+    wrapped = profiled(stages, nsys)
+    return (preflight.stage(), *wrapped) if preflight else wrapped
 
 
 def profiled(stages: Sequence[Stage], options: NsysOptions | None) -> tuple[Stage, ...]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 SLURM_SCHEDULER = "cloudai_run_slurm"
 LOCAL_SCHEDULER = "cloudai_run_local"
+
+_DETACHES = "_cloudai_run_detaches"
 
 _classes: set[type[Executor]] = set()
 
@@ -102,7 +105,7 @@ def _experiment_exit(original: Exit) -> Exit:
         traceback: TracebackType | None,
     ) -> None:
         original(self, exc_type, exc_value, traceback)
-        if exc_type is None and self._launched and not getattr(self, "detach", False):
+        if exc_type is None and self._launched and not getattr(self, _DETACHES, False):
             from cloudai_run.executors.jobs import raise_for_failures
 
             raise_for_failures(
@@ -114,11 +117,25 @@ def _experiment_exit(original: Exit) -> Exit:
     return leave
 
 
+def _experiment_run(original: Callable[..., None]) -> Callable[..., None]:
+    signature = inspect.signature(original)
+
+    @wraps(original)
+    def run(self: nemo_run_experiment.Experiment, *args: object, **kwargs: object) -> None:
+        # Noted here, as NeMo-Run forgets the wish where an executor cannot detach: who did not mean to wait looks after
+        # the outcome by other means.
+        setattr(self, _DETACHES, bool(signature.bind(self, *args, **kwargs).arguments.get("detach")))
+        original(self, *args, **kwargs)
+
+    return run
+
+
 def _install() -> None:
     nemo_run_runner.get_scheduler_factories = _scheduler_factories(nemo_run_runner.get_scheduler_factories)
     group, experiment = nemo_run_job.JobGroup, nemo_run_experiment.Experiment
     group.__post_init__ = _group_init(group.__post_init__)  # pyright: ignore[reportAttributeAccessIssue]
     # NeMo-Run forgets that a job failed once it stops waiting: the user's script would go on and exit with 0.
+    experiment.run = _experiment_run(experiment.run)
     experiment.__exit__ = _experiment_exit(experiment.__exit__)  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -229,7 +229,7 @@ class SlurmExecutor(NemoRunSlurmExecutor):
 
     def package_configs(self, *cfgs: tuple[str, str]) -> list[str]:
         # The one place where NeMo-Run shows an executor the whole task.
-        self._configs = [*getattr(self, "_configs", []), *cfgs]
+        self._configs = [*self.task_configs(), *cfgs]
         return super().package_configs(*cfgs)
 
     def task_configs(self) -> list[tuple[str, str]]:

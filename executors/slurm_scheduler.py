@@ -5,27 +5,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from cloudai_run.executors.dry_run import ScriptDryRun, SlurmRequest
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.jobs import cancel, current_state, forget_secrets
 from cloudai_run.executors.logs import follow_lines
-from cloudai_run.executors.outcome import Outcome
+from cloudai_run.executors.lookup import find_submission
 from cloudai_run.executors.plan import Plan
 from cloudai_run.executors.planning import SCRIPT_FILE, slurm_plan
 from cloudai_run.executors.render import render_sbatch
+from cloudai_run.executors.responses import described
 from cloudai_run.executors.secret_files import secret_values, write_secret_file
 from cloudai_run.executors.shell import LocalShell, Shell, TunnelShell
 from cloudai_run.executors.slurm import SlurmExecutor
-from cloudai_run.executors.states import APP_STATES
 from cloudai_run.executors.submission import (
     SshTarget,
     Submission,
     add_to_index,
-    find_in_index,
-    read_submission,
     write_submission,
 )
 from cloudai_run.executors.submit import sbatch_words, submit
@@ -36,35 +34,14 @@ from nemo_run.core.packaging.base import Packager
 from nemo_run.core.tunnel.client import PackagingJob, SSHTunnel
 from nemo_run.run import experiment as nemo_run_experiment
 from nemo_run.run.torchx_backend.schedulers.slurm import SlurmTunnelScheduler
-from rich.console import Console, ConsoleOptions, RenderResult
-from torchx.schedulers.api import AppDryRunInfo, DescribeAppResponse, Stream, filter_regex
-from torchx.specs import AppDef, AppState, ReplicaStatus, Role, RoleStatus
-
-
-@dataclass(frozen=True)
-class ScriptRequest:
-    """What will be submitted: the plan, and the script that is its rendering."""
-
-    executor: SlurmExecutor
-    plan: Plan
-    script: str
-
-    def __str__(self) -> str:
-        return self.script
-
-
-class ScriptDryRun(AppDryRunInfo[ScriptRequest]):
-    """A dry run that prints the script's bytes: NeMo-Run's console would wrap and colour them."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        console.out(self.request.script, highlight=False, end="")
-        yield "These bytes are what is submitted."
+from torchx.schedulers.api import DescribeAppResponse, Stream, filter_regex
+from torchx.specs import AppDef
 
 
 class SlurmScheduler(SlurmTunnelScheduler):
     """NeMo-Run's scheduler with this project's script, submission and view of a job's state."""
 
-    def _submit_dryrun(self, app: AppDef, cfg: Executor) -> AppDryRunInfo[ScriptRequest]:
+    def _submit_dryrun(self, app: AppDef, cfg: Executor) -> ScriptDryRun[SlurmRequest]:
         assert isinstance(cfg, SlurmExecutor)
         executor = cfg
         self._initialize_tunnel(executor.tunnel)
@@ -74,26 +51,25 @@ class SlurmScheduler(SlurmTunnelScheduler):
         plan = slurm_plan(app, executor)
         script = render_sbatch(plan)
         Path(executor.job_dir, SCRIPT_FILE).write_text(script, encoding="utf-8")
-        return ScriptDryRun(ScriptRequest(executor, plan, script), str)
+        return ScriptDryRun(SlurmRequest(executor, plan, script))
 
     def schedule(  # pyright: ignore[reportIncompatibleMethodOverride]  # it gets what _submit_dryrun returned
-        self, dryrun_info: AppDryRunInfo[ScriptRequest]
+        self, dryrun_info: ScriptDryRun[SlurmRequest]
     ) -> str:
-        request = dryrun_info.request
-        executor = request.executor
+        executor, plan = dryrun_info.request.executor, dryrun_info.request.plan
         self._initialize_tunnel(executor.tunnel)
         shell = self._shell()
-        secrets = request.plan.secrets
+        secrets = plan.secrets
         if secrets is not None and secrets.remove:
             write_secret_file(shell, secrets.path, secret_values(secrets.names, os.environ))
         words = sbatch_words(
-            f"{request.plan.run_dir}/{SCRIPT_FILE}",
+            f"{plan.run_dir}/{SCRIPT_FILE}",
             secrets=executor.secrets,
             dependencies=executor.parse_deps(),
             dependency_type=executor.dependency_type,
         )
         job_id, cluster = submit(shell, words)
-        submission = _submission(request, job_id, cluster, shell)
+        submission = _submission(executor, plan, job_id, cluster, shell)
         write_submission(submission)
         add_to_index(get_nemorun_home(), submission)
         return job_id
@@ -111,7 +87,7 @@ class SlurmScheduler(SlurmTunnelScheduler):
         now = current_state(submission, shell)
         if now.state.ended:
             forget_secrets(submission, shell)
-        return _response(submission, now)
+        return described(submission, now)
 
     def log_iter(
         self,
@@ -135,14 +111,8 @@ class SlurmScheduler(SlurmTunnelScheduler):
         return filter_regex(regex, whole) if regex else whole
 
     def _find(self, app_id: str) -> tuple[Submission, Shell] | None:
-        """The submission of a job, by the experiment at hand or the index, and where its commands run."""
-        experiment = self.experiment or nemo_run_experiment._current_experiment.get(None)
-        run_dir = None
-        for job in experiment.jobs if experiment else ():
-            if isinstance(job, nemo_run_experiment.Job) and job.handle.endswith(f"/{app_id}"):
-                run_dir = job.executor.job_dir
-        run_dir = run_dir or find_in_index(get_nemorun_home(), app_id)
-        submission = read_submission(run_dir) if run_dir else None
+        """The submission of a job, and where its commands run."""
+        submission = find_submission(app_id, self.experiment)
         if submission is None:
             return None
         if submission.ssh is None:
@@ -175,8 +145,9 @@ def _package(executor: SlurmExecutor) -> None:
     executor.tunnel.packaging_jobs[key] = PackagingJob(symlink=False)
 
 
-def _submission(request: ScriptRequest, job_id: str, cluster: str | None, shell: Shell) -> Submission:
-    executor, plan = request.executor, request.plan
+def _submission(
+    executor: SlurmExecutor, plan: Plan, job_id: str, cluster: str | None, shell: Shell
+) -> Submission:
     tunnel = executor.tunnel
     ssh = None
     if isinstance(tunnel, SSHTunnel):
@@ -202,16 +173,4 @@ def _submission(request: ScriptRequest, job_id: str, cluster: str | None, shell:
         submitted_unix_s=float(clock) if clock.isdigit() else time.time(),
         secret_file=plan.secrets.path if plan.secrets and plan.secrets.remove else None,
         ssh=ssh,
-    )
-
-
-def _response(submission: Submission, now: Outcome) -> DescribeAppResponse:
-    state = AppState[APP_STATES[now.state]]
-    replica = ReplicaStatus(id=0, role=submission.task, state=state, hostname="")
-    return DescribeAppResponse(
-        app_id=submission.job_id,
-        roles=[Role(name=submission.task, num_replicas=1, image="")],
-        roles_statuses=[RoleStatus(submission.task, [replica])],
-        state=state,
-        msg=now.text(),
     )

@@ -63,7 +63,7 @@ def command_stage(
     *,
     task: str,
     run_dir: str,
-    macros: ExecutorMacros,
+    macros: ExecutorMacros | None = None,
     mpi: Mpi = Mpi.NONE,
     workdir: str | None = None,
 ) -> Stage:
@@ -73,9 +73,9 @@ def command_stage(
         role: of torchx's AppDef: entrypoint, arguments and environment.
         task: id of the task.
         run_dir: the run folder, where NeMo-Run writes /nemo_run.
-        macros: the executor's.
+        macros: the executor's, None if it has none.
         mpi: what srun gets.
-        workdir: where the program starts.
+        workdir: where the program starts, None for where the script does.
     """
     words = [_unquoted(word, role.entrypoint) for word in role.args]
     return Stage(
@@ -97,12 +97,12 @@ def _unquoted(word: str, entrypoint: str) -> str:
     return parts[0] if len(parts) == 1 else word
 
 
-def _macro_word(word: Word, macros: ExecutorMacros) -> Word:
+def _macro_word(word: Word, macros: ExecutorMacros | None) -> Word:
     """Puts NeMo-Run's macros into a word: `${num_nodes_var}` is a name, `$$${num_nodes_var}` its value.
 
     A value becomes a NodeVar. Every other `$` stays as it is.
     """
-    if not isinstance(word, str):
+    if macros is None or not isinstance(word, str):
         return word
     names = {name: value for name, value in vars(macros).items() if name.endswith("_var")}
     pieces: list[str | NodeVar] = []
