@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from cloudai_run.metrics.resample import block_length, lag1_autocorrelation
 from cloudai_run.metrics.samples import Outlier, Statistics, Trend
+from cloudai_run.metrics.student import t_quantile
 
 FEW_VALUES = 10
 OUTLIER_SCORE = 5.0
@@ -118,8 +119,9 @@ def median_interval(
 ) -> tuple[float | None, float | None]:
     """Returns the bootstrap interval of the median, (None, None) below 3 values.
 
-    Percentiles of the resampled medians, widened about the median by sqrt(blocks / (blocks - 1)), the share
-    of the variance that drawing few blocks loses.
+    Percentiles of the resampled medians, widened about the median as few blocks ask for: by
+    sqrt(blocks / (blocks - 1)), the share of the variance that drawing them loses, and by the ratio of
+    Student's t to the normal quantile with blocks - 1 degrees of freedom.
     """
     n = len(values)
     if n < 3:
@@ -127,9 +129,11 @@ def median_interval(
     medians = sorted(bootstrap_medians(values, length, resamples=resamples, seed=seed))
     center = statistics.median(values)
     blocks = n / length
+    upper = (1 + confidence) / 2
     widening = math.sqrt(blocks / (blocks - 1))
-    low = center - (center - percentile(medians, (1 - confidence) / 2)) * widening
-    high = center + (percentile(medians, (1 + confidence) / 2) - center) * widening
+    widening *= t_quantile(upper, blocks - 1) / statistics.NormalDist().inv_cdf(upper)
+    low = center - (center - percentile(medians, 1 - upper)) * widening
+    high = center + (percentile(medians, upper) - center) * widening
     return min(low, center), max(high, center)
 
 

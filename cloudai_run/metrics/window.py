@@ -17,7 +17,7 @@ from cloudai_run.metrics.samples import Excluded, FormatName, ParsedLog, Step, W
 from cloudai_run.metrics.series import job_series
 
 ENOUGH_STEPS = 10
-_OVERRIDE = re.compile(r"(\d*):(\d*)")
+_OVERRIDE = re.compile(r"([0-9]*):([0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)

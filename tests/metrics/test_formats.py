@@ -164,7 +164,7 @@ NEMO1 = {
         {"step": 40, "loss": 10.9, "step_time_s": None},
     ),
     "a step above 999: the count tells it": (
-        f"Epoch 0: : 50%|█████     | 1235/2000 [18:58<10:00, reduced_train_loss=6.190, global_step=1.23e+3, "
+        "Epoch 0: : 50%|█████     | 1235/2000 [18:58<10:00, reduced_train_loss=6.190, global_step=1.23e+3, "
         "train_step_timing in s=11.10]\n",
         {"step": 1234, "step_time_s": 11.1},
     ),
