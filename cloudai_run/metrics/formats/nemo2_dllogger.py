@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from cloudai_run.metrics.formats.base import Collector, Format, Line, LineParser, positive, without_ansi
 
 _MARKER = "DLLL "
+_GOES_ON = re.compile(r"[0-9.eE+\-,}\"\]]")
 _DECODER = json.JSONDecoder()
 
 
@@ -16,8 +18,12 @@ def parse(line: Line, out: Collector) -> None:
     prefix, *pieces = without_ansi(line.text).split(_MARKER)
     for piece in pieces:
         try:
-            record, _ = _DECODER.raw_decode(piece.lstrip())
+            piece = piece.lstrip()
+            record, stop = _DECODER.raw_decode(piece)
         except (ValueError, RecursionError):
+            record, stop = None, len(piece)
+        # A bracket inside a number ends the record too early: the rest of the number then follows it.
+        if record is None or _GOES_ON.match(piece, stop):
             out.problem("records that are no whole JSON", line, _MARKER + piece)
             continue
         if not isinstance(record, dict) or not isinstance(record.get("data"), dict):
