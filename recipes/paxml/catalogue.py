@@ -15,7 +15,9 @@ class Entry(TypedDict):
 
 def _h100(name: str, precisions: tuple[str, ...] = ("bf16", "fp8")) -> dict[str, str]:
     with_pgle = {"bf16": "bfloat16, without PGLE", "fp8": "FP8, with PGLE"}
-    return {f"{name}_h100_{precision}": f"{name} for H100s in {with_pgle[precision]}" for precision in precisions}
+    return {
+        f"{name}_h100_{precision}": f"{name} for H100s in {with_pgle[precision]}" for precision in precisions
+    }
 
 
 _DESCRIPTIONS: dict[str, dict[str, str]] = {

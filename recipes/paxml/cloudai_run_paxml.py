@@ -95,7 +95,9 @@ class _Nemotron4(_Steps, c4.TransformerLmSpmdAdam, lm_cloud.SyntheticDataset):
         layer_p.tr_atten_tpl = self._attention(layer_p.tr_atten_tpl)
         return task_p
 
-    def _attention(self, dense: pax_fiddle.Config[base_layer.BaseLayer]) -> pax_fiddle.Config[base_layer.BaseLayer]:
+    def _attention(
+        self, dense: pax_fiddle.Config[base_layer.BaseLayer]
+    ) -> pax_fiddle.Config[base_layer.BaseLayer]:
         """Returns grouped-query attention with the sharding of the plain attention that it replaces."""
         grouped = pax_fiddle.Config(
             multi_query_attention.MultiQueryDotProductAttention,

@@ -36,7 +36,9 @@ def main(arguments: list[str]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     rank, ranks = os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_NTASKS", "1")
     flags = os.environ.get("XLA_FLAGS", "")
-    print(f"cloudai-run: rank {rank} of {ranks} on {socket.gethostname()}, XLA_FLAGS={flags}", file=sys.stderr)
+    print(
+        f"cloudai-run: rank {rank} of {ranks} on {socket.gethostname()}, XLA_FLAGS={flags}", file=sys.stderr
+    )
     sys.argv = ["paxml.main", *map(with_port, arguments)]
     runpy.run_module("paxml.main", run_name="__main__", alter_sys=True)
 

@@ -196,7 +196,9 @@ def export(names: Sequence[str], source: str) -> dict[str, Json]:
     for name in names:
         for cls in classes_of(name):
             knobs, ignored = knobs_of(cls)
-            experiments[f"{cls.__module__}.{cls.__qualname__}"] = {source: {"knobs": knobs, "ignored": ignored}}
+            experiments[f"{cls.__module__}.{cls.__qualname__}"] = {
+                source: {"knobs": knobs, "ignored": ignored}
+            }
     return {"schema_version": 1, "experiments": experiments}
 
 

@@ -41,7 +41,9 @@ def precision(settings: Settings) -> str | None:
 
 def model(settings: Settings) -> dict[str, Json] | None:
     """Returns the model's shape for counting FLOPs, or None if a size is unknown."""
-    sizes = {name: settings.number(name) for name in ("num_layers", "model_dims", "hidden_dims", "vocab_size")}
+    sizes = {
+        name: settings.number(name) for name in ("num_layers", "model_dims", "hidden_dims", "vocab_size")
+    }
     heads, per_head = settings.number("num_heads"), settings.number("dims_per_head")
     layers, hidden, ffn, vocab = sizes.values()
     if layers is None or hidden is None or ffn is None or vocab is None:

@@ -29,7 +29,9 @@ class Knobs:
         return type(other) is type(self) and vars(other) == vars(self)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        )
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 

@@ -19,7 +19,10 @@ StageFlags = make_dataclass(
     [
         ("combine_threshold_bytes", int | None, field(default=None)),
         ("extra", dict[str, Scalar], field(default_factory=dict)),
-        *((name, _FLAG_TYPES[flag.type] | None, field(default=None)) for name, flag in xla.table().flags.items()),
+        *(
+            (name, _FLAG_TYPES[flag.type] | None, field(default=None))
+            for name, flag in xla.table().flags.items()
+        ),
     ],
     frozen=True,
     kw_only=True,

@@ -207,7 +207,9 @@ def _instead(found: Experiment, name: str) -> str:
     if name == "max_steps" and own in experiments():
         return f"\n  fdl_config={own} is the same model and ends after max_steps"
     if name == "num_gpus":
-        meshes = [knob for knob in ("ici_mesh_shape", "dcn_mesh_shape", "num_groups") if knob in found.settable]
+        meshes = [
+            knob for knob in ("ici_mesh_shape", "dcn_mesh_shape", "num_groups") if knob in found.settable
+        ]
         return f"\n  the devices are the product of the meshes: set {', '.join(meshes)}"
     return hint(name, found.settable)
 
@@ -297,7 +299,9 @@ def fits(value: object, spec: TypeSpec) -> bool:
             "none": (type(None),),
         }
         # bool is an int to Python and a mistake to PAXML.
-        return spec == "any" or (isinstance(value, kinds[spec]) and (spec == "bool" or not isinstance(value, bool)))
+        return spec == "any" or (
+            isinstance(value, kinds[spec]) and (spec == "bool" or not isinstance(value, bool))
+        )
     assert isinstance(spec, list)
     form, args = spec[0], spec[1:]
     if form == "union":

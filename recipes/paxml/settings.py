@@ -101,7 +101,9 @@ def settings_of(recipe: fdl.Buildable | Mapping[str, Json]) -> Settings:
     missing = {"fdl_config", "fdl", "xla", "pgle", "nsys", "workload"} - parts.keys()
     if missing:
         raise RecipeError(f"the PAXML recipe lacks {', '.join(sorted(missing))}")
-    built = {name: fdl.build(part) if isinstance(part, fdl.Buildable) else part for name, part in parts.items()}
+    built = {
+        name: fdl.build(part) if isinstance(part, fdl.Buildable) else part for name, part in parts.items()
+    }
     return Settings(
         fdl_config=built["fdl_config"],
         knobs=dict(vars(built["fdl"])),

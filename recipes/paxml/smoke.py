@@ -122,7 +122,9 @@ def _small_knobs(before: Settings, fdl_config: str, num_nodes: int, ranks_per_no
         knobs = {**before.knobs, **knobs, "use_fp8": False}
     readable = base.settable(fdl_config)
     return {
-        name: value for name, value in knobs.items() if name in readable or schema.experiment(fdl_config) is None
+        name: value
+        for name, value in knobs.items()
+        if name in readable or schema.experiment(fdl_config) is None
     }
 
 

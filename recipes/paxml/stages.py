@@ -189,7 +189,9 @@ def _prepare(run: _Run) -> StageSpec:
     return _once(run, "prepare", (run.settings.workload.python, "-c", _PREPARE, run.folder, *files))
 
 
-def _once(run: _Run, name: str, argv: tuple[Word, ...], artifacts: Mapping[str, str] | None = None) -> StageSpec:
+def _once(
+    run: _Run, name: str, argv: tuple[Word, ...], artifacts: Mapping[str, str] | None = None
+) -> StageSpec:
     image = run.settings.workload.container_image
     return StageSpec(name=name, argv=argv, layout="once", container_image=image, artifacts=artifacts or {})
 

@@ -41,7 +41,9 @@ def pretrain(
         print(f"{spec.name}: {' '.join(argv[:4])} ...", flush=True)
         code = subprocess.run(argv, env={**os.environ, **env}, check=False).returncode
         if code != 0:
-            raise RecipeError(f"stage {spec.name} ended with exit code {code} (logs above, files in {run_dir})")
+            raise RecipeError(
+                f"stage {spec.name} ended with exit code {code} (logs above, files in {run_dir})"
+            )
 
 
 pretrain.stages_from = "cloudai_run.stages_paxml:paxml_stages"  # pyright: ignore[reportFunctionMemberAccess]

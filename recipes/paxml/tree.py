@@ -37,7 +37,9 @@ def _value(value: object, path: str) -> Json:
         node: Tree = {"_target_": f"{target.__module__}.{target.__qualname__}"}
         if isinstance(value, fdl.Partial):
             node["_partial_"] = True
-        return node | {str(name): _value(part, f"{path}.{name}") for name, part in value.__arguments__.items()}
+        return node | {
+            str(name): _value(part, f"{path}.{name}") for name, part in value.__arguments__.items()
+        }
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

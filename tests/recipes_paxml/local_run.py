@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nemo_run as run
-
 from cloudai_run.executors.plan import Allocation, Directives, Plan
 from cloudai_run.executors.render_local import render_local
+
 from cloudai_run.stages_paxml import paxml_stages
 
 NSYS = Path(__file__).parents[1] / "slurm" / "bin" / "nsys"
@@ -25,7 +25,9 @@ class Done:
     run_dir: Path
 
     def log(self, stage: str) -> str:
-        return "".join(path.read_text() for path in sorted(self.run_dir.glob(f"logs/{stage}/attempt-0/node-*.log")))
+        return "".join(
+            path.read_text() for path in sorted(self.run_dir.glob(f"logs/{stage}/attempt-0/node-*.log"))
+        )
 
 
 def run_here(place: Path, recipe: run.Partial, ranks: int = 2, **env: str) -> Done:
@@ -38,7 +40,9 @@ def run_here(place: Path, recipe: run.Partial, ranks: int = 2, **env: str) -> Do
     stages = paxml_stages(recipe, allocation)
     directives = Directives(nodes=1, ntasks_per_node=ranks)
     script = place / "run.sh"
-    script.write_text(render_local(Plan(job_name="grok", run_dir=str(run_dir), stages=stages, directives=directives)))
+    script.write_text(
+        render_local(Plan(job_name="grok", run_dir=str(run_dir), stages=stages, directives=directives))
+    )
     done = subprocess.run(
         ["bash", str(script)],
         env={**os.environ, **env},

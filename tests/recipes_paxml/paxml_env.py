@@ -15,7 +15,9 @@ ENV = {**CPU_ENV, "PYTHONPATH": ""}
 def python() -> str:
     """Returns its interpreter, which `make paxml-env` makes; it must be there."""
     found = smoke_python()
-    assert Path(found).is_file(), f"no PAXML environment at {found}: make paxml-env, or set CLOUDAI_RUN_PAXML_PYTHON"
+    assert Path(found).is_file(), (
+        f"no PAXML environment at {found}: make paxml-env, or set CLOUDAI_RUN_PAXML_PYTHON"
+    )
     return found
 
 

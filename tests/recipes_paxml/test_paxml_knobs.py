@@ -9,12 +9,11 @@ from operator import attrgetter
 import fiddle as fdl
 import nemo_run as run
 import pytest
+from cloudai_run.recipes.errors import RecipeError
+from cloudai_run.recipes.paxml import knobs
 from hypothesis import given
 from hypothesis import strategies as st
 from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
-
-from cloudai_run.recipes.errors import RecipeError
-from cloudai_run.recipes.paxml import knobs
 
 GROK = "paxml.tasks.lm.params.nvidia.Grok"
 
@@ -42,7 +41,9 @@ def test_tuples_are_given_as_lists() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, object(), {"a": 1}, [math.nan]])
 def test_values_without_a_literal_are_refused(value: object) -> None:
-    with pytest.raises(RecipeError, match=r"^fdl\.learning_rate is .*, which PAXML cannot be given\n  it takes True"):
+    with pytest.raises(
+        RecipeError, match=r"^fdl\.learning_rate is .*, which PAXML cannot be given\n  it takes True"
+    ):
         knobs.literal("learning_rate", value)
 
 

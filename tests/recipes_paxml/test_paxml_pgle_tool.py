@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import cloudai_run.recipes.paxml as package
+import pytest
 
 TOOL = Path(package.__file__).parent / "cloudai_run_pgle.py"
 GOOD = 'costs { name: "all-gather-start.1" cost_us: 9000.0 }\ncosts { name: "custom-call.2" cost_us: 1e3 }\n'
@@ -90,7 +89,9 @@ def test_nothing_that_a_gpu_does(tmp_path: Path) -> None:
 
 def test_a_folder_of_profiles(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    assert failure("check", "--profile", tmp_path) == f"{tmp_path} is a folder without a profile (*.pbtxt, *.pb)"
+    assert (
+        failure("check", "--profile", tmp_path) == f"{tmp_path} is a folder without a profile (*.pbtxt, *.pb)"
+    )
     (tmp_path / "a.pbtxt").write_text(GOOD)
     (tmp_path / "b.pb").write_bytes(b"\n\x12\n\x08fusion.7\x11\x00")
     assert run_tool("check", "--profile", tmp_path).stdout == f"{tmp_path} has costs of 3 instructions\n"
@@ -121,7 +122,16 @@ def convert(tmp_path: Path, end: str, capture: str = "whole", report: bool = Tru
     (tmp_path / "pgle").mkdir()
     (tmp_path / "pgle" / "also.csv").write_text("1,2")
     profile = ("--profile", tmp_path / "pgle" / "profile.pbtxt")
-    return ("convert", "--report", tmp_path / "x.nsys-rep", *profile, "--converter", converter, "--capture", capture)
+    return (
+        "convert",
+        "--report",
+        tmp_path / "x.nsys-rep",
+        *profile,
+        "--converter",
+        converter,
+        "--capture",
+        capture,
+    )
 
 
 def test_a_conversion_keeps_its_output_and_harms_nothing(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
-
 from cloudai_run.executors.nsys import Nsys, NsysCapture, report_path
 from cloudai_run.executors.plan import Allocation, Gate, Layout, Mpi, NodeVar, Stage
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.paxml import smoke
+
 from cloudai_run.stages_paxml import paxml_stages
 from tests.recipes_paxml.local_run import NSYS, run_here
 
@@ -79,14 +79,17 @@ def test_both_stages_run_with_flags_of_their_own(place: Path) -> None:
     assert done.code == 0, done.output
     assert stages_run(place) == ["perf-0", "perf-1", "profile-0", "profile-1"]
     profile, perf = (
-        {(place / "probe" / f"{stage}-{rank}").read_text() for rank in (0, 1)} for stage in ("profile", "perf")
+        {(place / "probe" / f"{stage}-{rank}").read_text() for rank in (0, 1)}
+        for stage in ("profile", "perf")
     )
     assert len(profile) == len(perf) == 1, "both ranks have the same flags"
     assert "--xla_gpu_enable_latency_hiding_scheduler=false" in profile.pop()
     flags = perf.pop()
     assert "--xla_gpu_enable_latency_hiding_scheduler=true" in flags
     assert f"--xla_gpu_pgle_profile_file_or_directory_path={done.run_dir}/pgle/profile.pbtxt" in flags
-    assert [line.split()[1] for line in log.read_text().splitlines()] == ["0"], "nsys wrapped rank 0 alone, once"
+    assert [line.split()[1] for line in log.read_text().splitlines()] == ["0"], (
+        "nsys wrapped rank 0 alone, once"
+    )
 
 
 @pytest.mark.parametrize(

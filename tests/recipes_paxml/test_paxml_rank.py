@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import cloudai_run.recipes.paxml as package
+import pytest
 from cloudai_run.recipes.paxml import cloudai_run_rank as rank
 
 SCRIPT = Path(package.__file__).parent / "cloudai_run_rank.py"
@@ -39,7 +38,13 @@ def test_a_rank_becomes_paxml_main(tmp_path: Path) -> None:
     (tmp_path / "paxml" / "main.py").write_text(
         "import os, sys\nassert __name__ == '__main__'\nprint(sys.argv[1:])\nprint(os.environ['PYTHONPATH'])\n"
     )
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "SLURM_PROCID": "3", "SLURM_NTASKS": "16", "XLA_FLAGS": "--xla_a=1"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path),
+        "SLURM_PROCID": "3",
+        "SLURM_NTASKS": "16",
+        "XLA_FLAGS": "--xla_a=1",
+    }
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--fdl.NAME=' a b'", "--server_addr=n:job-1"],
         env=env,

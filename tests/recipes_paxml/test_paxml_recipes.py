@@ -8,13 +8,13 @@ from pathlib import Path
 import fiddle as fdl
 import nemo_run as run
 import pytest
-from fiddle import printing
-from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
-
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import api, base, catalogue, facts, rules, tree
 from cloudai_run.recipes.paxml.settings import Place, flags_of, placed, settings_of
+from fiddle import printing
+from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
+
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -40,7 +40,11 @@ def test_names_and_documentation(name: str) -> None:
 def test_every_factory_is_in_the_catalogue() -> None:
     for module in ("gpt_recipes", "grok_recipes", "nemotron_recipes", "any_recipe"):
         loaded = importlib.import_module(f"cloudai_run.recipes.paxml.{module}")
-        public = {name for name, value in vars(loaded).items() if getattr(value, "__module__", "") == loaded.__name__}
+        public = {
+            name
+            for name, value in vars(loaded).items()
+            if getattr(value, "__module__", "") == loaded.__name__
+        }
         assert {name for name in public if not name.startswith("_")} <= catalogue.RECIPES.keys()
 
 
@@ -68,7 +72,10 @@ def test_an_unknown_recipe_is_no_attribute() -> None:
 
 
 def test_a_recipe_names_who_makes_its_stages() -> None:
-    assert getattr(fdl.get_callable(paxml.grok1()), "stages_from", None) == "cloudai_run.stages_paxml:paxml_stages"
+    assert (
+        getattr(fdl.get_callable(paxml.grok1()), "stages_from", None)
+        == "cloudai_run.stages_paxml:paxml_stages"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +83,10 @@ def test_a_recipe_names_who_makes_its_stages() -> None:
     [
         ("gpt", {"xla_gpu_all_reduce_combine_threshold_bytes": 447741952}),
         ("gpt", {"xla_gpu_enable_while_loop_double_buffering": False}),
-        ("grok1", {"xla_gpu_use_memcpy_local_p2p": False, "xla_gpu_run_post_layout_collective_pipeliner": False}),
+        (
+            "grok1",
+            {"xla_gpu_use_memcpy_local_p2p": False, "xla_gpu_run_post_layout_collective_pipeliner": False},
+        ),
         ("nemotron", {"xla_gpu_reduce_scatter_combine_threshold_bytes": 6291456}),
     ],
 )
@@ -133,7 +143,11 @@ def test_facts_of_grok1() -> None:
 def test_facts_of_the_others() -> None:
     nemotron = api.facts(api.recipe_tree("nemotron"), 64, 8)["model"]
     assert isinstance(nemotron, dict)
-    assert (nemotron["gated_linear_unit"], nemotron["num_query_groups"], nemotron["kv_channels"]) == (False, 8, 192)
+    assert (nemotron["gated_linear_unit"], nemotron["num_query_groups"], nemotron["kv_channels"]) == (
+        False,
+        8,
+        192,
+    )
     gpt = api.facts(api.recipe_tree("gpt_175b"), 32, 8)
     assert (gpt["global_batch_size"], gpt["seq_length"]) == (1536, 2048)
     assert api.facts(api.recipe_tree("gpt_nvidia5b"), 2, 8)["micro_batch_size"] == 2
@@ -146,7 +160,11 @@ def test_with_layout_moves_the_meshes_that_are_unset() -> None:
     assert api.layout_of(moved) == (4, 8)
     assert api.violations(moved, 4, 8) == []
     knobs = placed(settings_of(moved), Place(4, 8)).knobs
-    assert (knobs["dcn_mesh_shape"], knobs["ici_mesh_shape"], knobs["num_groups"]) == ([1, 4, 1, 1], [1, 1, 8, 1], 32)
+    assert (knobs["dcn_mesh_shape"], knobs["ici_mesh_shape"], knobs["num_groups"]) == (
+        [1, 4, 1, 1],
+        [1, 1, 8, 1],
+        32,
+    )
 
 
 def test_the_command_for_a_person() -> None:
@@ -182,7 +200,10 @@ def test_any_class_of_ones_own() -> None:
     [
         ({"_target_": "os.system"}, "recipe is a os.system, which is no part of a PAXML recipe"),
         ({"pgle": {"_target_": "cloudai_run.recipes.paxml.nodes.Nope"}}, "recipe.pgle is a .*nodes.Nope: "),
-        ({"pgle": {"_target_": "cloudai_run.recipes.paxml.nodes.Pgle", "mod": 1}}, "recipe.pgle: No parameter named"),
+        (
+            {"pgle": {"_target_": "cloudai_run.recipes.paxml.nodes.Pgle", "mod": 1}},
+            "recipe.pgle: No parameter named",
+        ),
         ({"_partial_": False}, "the tree is no PAXML recipe: its root is no partial"),
     ],
 )

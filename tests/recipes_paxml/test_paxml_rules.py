@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import nemo_run as run
 import pytest
-
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import api, rules, stages
 from cloudai_run.recipes.paxml.settings import Place, placed, settings_of
 
 
-def broken(recipe: run.Partial, nodes: int = 8, ntasks: int = 8, gpus: int | None = 8, local: bool = False) -> list[str]:
+def broken(
+    recipe: run.Partial, nodes: int = 8, ntasks: int = 8, gpus: int | None = 8, local: bool = False
+) -> list[str]:
     place = Place(nodes, ntasks, gpus, local)
-    return [f"{found.rule}: {found.message}" for found in rules.check(placed(settings_of(recipe), place), place)]
+    return [
+        f"{found.rule}: {found.message}" for found in rules.check(placed(settings_of(recipe), place), place)
+    ]
 
 
 @pytest.mark.parametrize("nodes", [1, 8, 32, 256])
@@ -25,7 +28,8 @@ def test_the_meshes_must_be_the_devices() -> None:
     recipe = paxml.grok1()
     recipe.fdl.dcn_mesh_shape = [1, 4, 1, 1]
     assert broken(recipe) == [
-        "mesh: ici_mesh_shape [1, 1, 8, 1] x dcn_mesh_shape [1, 4, 1, 1] is 32 devices, and the run has 64 (8 nodes x 8)",
+        "mesh: ici_mesh_shape [1, 1, 8, 1] x dcn_mesh_shape [1, 4, 1, 1] is 32 devices, and the run has 64 "
+        "(8 nodes x 8)",
     ]
 
 
@@ -33,8 +37,8 @@ def test_a_mesh_over_nodes_has_one_part_a_node() -> None:
     recipe = paxml.grok1()
     recipe.fdl.ici_mesh_shape, recipe.fdl.dcn_mesh_shape = [1, 2, 8, 1], [1, 4, 1, 1]
     assert broken(recipe) == [
-        "mesh: dcn_mesh_shape [1, 4, 1, 1] is 4 parts, and JAX makes one a node: there are 8; a mesh of ones leaves the "
-        "nodes to ici_mesh_shape",
+        "mesh: dcn_mesh_shape [1, 4, 1, 1] is 4 parts, and JAX makes one a node: there are 8; a mesh of ones leaves "
+        "the nodes to ici_mesh_shape",
     ]
     recipe.fdl.ici_mesh_shape, recipe.fdl.dcn_mesh_shape = [1, 8, 8, 1], [1, 1, 1, 1]
     assert broken(recipe) == []
@@ -51,7 +55,9 @@ def test_the_meshes_have_the_same_axes() -> None:
 def test_experts_fit_their_axis_and_groups_the_devices() -> None:
     recipe = paxml.grok1()
     recipe.fdl.num_experts = 12
-    assert broken(recipe) == ["experts: num_experts=12 cannot be spread over an expert axis of 8 (axis 2 of the meshes)"]
+    assert broken(recipe) == [
+        "experts: num_experts=12 cannot be spread over an expert axis of 8 (axis 2 of the meshes)"
+    ]
     recipe = paxml.grok1()
     recipe.fdl.num_groups = 96
     assert broken(recipe) == [
@@ -85,7 +91,9 @@ def test_one_local_process_has_all_the_devices() -> None:
 def test_microbatches_cut_the_global_batch() -> None:
     recipe = paxml.gpt_nvidia5b()
     recipe.fdl.microbatch_size = 5
-    assert broken(recipe, 2) == ["batch: the global batch of 16 cannot be cut into microbatches of microbatch_size=5"]
+    assert broken(recipe, 2) == [
+        "batch: the global batch of 16 cannot be cut into microbatches of microbatch_size=5"
+    ]
     recipe = paxml.gpt_nvidia5b()
     recipe.fdl.num_microbatches = 3
     assert broken(recipe, 2) == ["batch: the global batch of 16 cannot be cut into num_microbatches=3"]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import schema
 
@@ -101,7 +100,10 @@ def test_nodes_are_described_by_their_own_fields() -> None:
     assert pgle["mode"].default == "nsys"
     perf = targets["cloudai_run.recipes.paxml.nodes.StageFlags"].params
     assert perf["xla_gpu_graph_level"].type == ["union", "int", "none"]
-    assert targets[schema.ROOT_TARGET].params["xla"].type == ["object", "cloudai_run.recipes.paxml.nodes.XlaFlags"]
+    assert targets[schema.ROOT_TARGET].params["xla"].type == [
+        "object",
+        "cloudai_run.recipes.paxml.nodes.XlaFlags",
+    ]
 
 
 def test_a_file_of_the_users_adds_a_class(user_schemas: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.paxml import api, catalogue, rules, schema, smoke, stages, tree, xla
 from cloudai_run.recipes.paxml.settings import Place, flags_of, settings_of
@@ -17,7 +16,9 @@ def test_every_recipe_shrinks_to_what_can_run(name: str, nodes: int, ranks: int)
     small, _ = smoke.cpu_smoke(getattr(paxml, name)(), num_nodes=nodes, ranks_per_node=ranks)
     settings = settings_of(small)
     assert rules.check(settings, Place(nodes, ranks)) == []
-    assert settings.fdl_config.startswith("cloudai_run_paxml."), "only the project's own classes are everywhere"
+    assert settings.fdl_config.startswith("cloudai_run_paxml."), (
+        "only the project's own classes are everywhere"
+    )
     assert settings.number("model_dims") == 64
     for stage in ("profile", "perf"):
         flags = flags_of(settings, stage, nodes * ranks)
@@ -32,7 +33,11 @@ def test_grok_becomes_a_small_mixture_of_experts() -> None:
     assert small.fdl.max_steps == 8
     assert (small.fdl.ici_mesh_shape, small.fdl.dcn_mesh_shape) == ([1, 1, 1], [1, 2, 1])
     assert (small.fdl.num_experts, small.fdl.num_groups) == (2, 2)
-    assert (small.workload.smoke, small.workload.python, small.workload.jaxlib) == (True, "/venv/bin/python", "0.4.26")
+    assert (small.workload.smoke, small.workload.python, small.workload.jaxlib) == (
+        True,
+        "/venv/bin/python",
+        "0.4.26",
+    )
     assert small.workload.env["JAX_PLATFORMS"] == "cpu"
     assert small.workload.main_flags == {"jax_cpu_enable_gloo_collectives": True}
     assert resets == [

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
-
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import stages, tree
+
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -33,7 +33,8 @@ def specs(recipe: run.Partial, nodes: int = 8, **more: object) -> tuple[stages.S
 
 def shown(word: stages.Word) -> str:
     text = "".join(
-        piece if isinstance(piece, str) else repr(piece) for piece in (word if isinstance(word, tuple) else (word,))
+        piece if isinstance(piece, str) else repr(piece)
+        for piece in (word if isinstance(word, tuple) else (word,))
     )
     return text if "\n" not in text else f"{text.splitlines()[0]} ... ({len(text.splitlines())} lines)"
 
@@ -41,7 +42,9 @@ def shown(word: stages.Word) -> str:
 def as_text(found: tuple[stages.StageSpec, ...]) -> str:
     lines = []
     for spec in found:
-        lines.append(f"[{spec.name}] layout={spec.layout} container={spec.container_image} marker={spec.marker}")
+        lines.append(
+            f"[{spec.name}] layout={spec.layout} container={spec.container_image} marker={spec.marker}"
+        )
         lines.append(f"  nsys={spec.nsys} timeout_s={spec.timeout_s} measured={spec.measured}")
         lines += [f"  {shown(word)}" for word in spec.argv]
         lines += [f"  {name}:" for name in sorted(spec.env) if name == "XLA_FLAGS"]
@@ -139,7 +142,9 @@ def test_flags_of_paxml_main_and_environment() -> None:
 def test_own_classes_are_carried_and_others_are_not() -> None:
     def carried(recipe: run.Partial) -> set[stages.Word]:
         nodes = recipe.workload.num_nodes
-        return {word for word in specs(recipe, nodes)[0].argv if isinstance(word, str) and word.endswith(".py")}
+        return {
+            word for word in specs(recipe, nodes)[0].argv if isinstance(word, str) and word.endswith(".py")
+        }
 
     assert carried(paxml.nemotron()) == {"cloudai_run_rank.py", "cloudai_run_pgle.py", "cloudai_run_paxml.py"}
     assert carried(paxml.grok1()) == {"cloudai_run_rank.py", "cloudai_run_pgle.py"}
@@ -152,7 +157,9 @@ def test_a_tree_gives_the_same_stages() -> None:
 
 
 def test_a_run_folder_with_white_space_cannot_hold_the_profile() -> None:
-    with pytest.raises(RecipeError, match="XLA_FLAGS cannot carry '/my runs/pgle/profile.pbtxt': XLA cuts it"):
+    with pytest.raises(
+        RecipeError, match=r"XLA_FLAGS cannot carry '/my runs/pgle/profile\.pbtxt': XLA cuts it"
+    ):
         specs(paxml.grok1(), run_dir="/my runs")
     assert specs(paxml.grok1_h100_bf16(), run_dir="/my runs")
 

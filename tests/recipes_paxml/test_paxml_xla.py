@@ -6,11 +6,11 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
-
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import advice, fiddlers, rules, stages, xla
 from cloudai_run.recipes.paxml.settings import flags_of, settings_of
+
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -37,7 +37,9 @@ def test_modern_xla_fits_every_jaxlib(recipe: str, version: str) -> None:
     fitted = settings_of(fiddlers.modern_xla(getattr(paxml, recipe)(), version))
     for stage in ("profile", "perf"):
         flags = flags_of(fitted, stage, 64)
-        assert {name: xla.problem(name, value, version) for name, value in flags.items()} == dict.fromkeys(flags)
+        assert {name: xla.problem(name, value, version) for name, value in flags.items()} == dict.fromkeys(
+            flags
+        )
         assert flags  # nothing was thrown out that did not have to be
     assert fitted.workload.jaxlib == version
 
@@ -54,7 +56,8 @@ def test_grok1_is_refused_on_jaxlib_0_10_2_with_what_to_set() -> None:
     assert str(error.value) == (
         "grok1 cannot run so: jaxlib 0.10.2 rejects 3 XLA flags; the fiddler modern_xla sets what it takes\n"
         "  xla_gpu_enable_triton_softmax_fusion: nothing takes its place, drop it\n"
-        "  xla_gpu_graph_level: set xla_gpu_enable_command_buffer (an empty value turns CUDA graphs off, as level 0 did)\n"
+        "  xla_gpu_graph_level: set xla_gpu_enable_command_buffer (an empty value turns CUDA graphs off, "
+        "as level 0 did)\n"
         "  xla_gpu_run_post_layout_collective_pipeliner: nothing takes its place, drop it"
     )
     fitted = specs(fiddlers.modern_xla(recipe))
@@ -101,7 +104,9 @@ def test_modern_xla_sets_the_names_of_the_newest() -> None:
 
 
 def test_the_version_is_checked() -> None:
-    with pytest.raises(RecipeError, match=r"^workload\.jaxlib is 'new'\n  it takes the version in the container"):
+    with pytest.raises(
+        RecipeError, match=r"^workload\.jaxlib is 'new'\n  it takes the version in the container"
+    ):
         xla.check_version("new")
 
 
@@ -148,7 +153,9 @@ def test_extra_flags_reach_the_run_and_must_be_xla_s() -> None:
 def test_the_profile_is_no_flag_to_set() -> None:
     recipe = paxml.grok1()
     recipe.xla.perf.xla_gpu_pgle_profile_file_or_directory_path = "/x"
-    with pytest.raises(RecipeError, match=r"xla\.perf sets xla_gpu_pgle_profile_file_or_directory_path: set pgle\.profile"):
+    with pytest.raises(
+        RecipeError, match=r"xla\.perf sets xla_gpu_pgle_profile_file_or_directory_path: set pgle\.profile"
+    ):
         specs(recipe)
 
 
