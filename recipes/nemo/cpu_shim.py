@@ -103,6 +103,8 @@ def adapt_megatron_and_nemo() -> None:
         # The random states of CUDA devices are what would be swapped, and there are none.
         (random, "_get_cuda_rng_state", lambda *args, **kwargs: torch.get_rng_state()),
         (random, "_set_cuda_rng_state", _no_op()),
+        (random.CudaRNGStatesTracker, "add", _no_op()),
+        (random.CudaRNGStatesTracker, "fork", lambda self, *args, **kwargs: contextlib.nullcontext()),
         (Timers, "_get_elapsed_time_all_ranks", gather_times_if_any),
     ]
     for owner, name, replacement in patches:
