@@ -116,33 +116,40 @@ def _pipeline_layers(layout: Layout) -> Iterator[Violation]:
     layers = layout.model.number("num_layers")
     if layers is None or layout.strategy.value("pipeline_model_parallel_layout") is not None:
         return
-    first = layout.strategy.number("num_layers_in_first_pipeline_stage")
-    last = layout.strategy.number("num_layers_in_last_pipeline_stage")
-    rest, stages, what = layers, layout.pipeline, f"{layers} layers"
-    if first is not None or last is not None:
-        own = [size for size in (first, last) if size is not None]
-        rest, stages = layers - sum(own), stages - len(own)
-        what = f"{layers} layers less {' and '.join(map(str, own))} in the first and last stage"
-    else:
-        flags = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
-        extra = sum(layout.strategy.flag(flag) for flag in flags)
-        rest, what = layers + extra, what + (f" and {extra} for embedding and loss" if extra else "")
-    if stages <= 0 or rest < 0:
-        if stages < 0 or rest != 0:
-            yield Violation("pipeline-layers", f"{what} do not fit on {layout.pipeline} pipeline stages")
-    elif rest % stages:
+    ends = ("num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_stage")
+    own = [size for size in map(layout.strategy.number, ends) if size is not None]
+    flags = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
+    extra = sum(layout.strategy.flag(flag) for flag in flags)
+    rest, stages = layers + extra - sum(own), layout.pipeline - len(own)
+    what = f"{layers} layers"
+    if extra:
+        what += f" and {extra} for embedding and loss"
+    if own:
+        what += f" less {' and '.join(map(str, own))} in the first and last stage"
+    if extra and own:
         yield Violation(
             "pipeline-layers",
-            f"pipeline parallel size must divide the layers: {what} = {rest} on {stages} stages"
-            if rest != layers
-            else f"pipeline parallel size must divide the layers: {stages} does not divide {layers}",
+            f"{_S} takes either {' and '.join(flags)} or {' and '.join(ends)}: {what}",
         )
-    elif layout.virtual and rest // stages % layout.virtual:
-        yield Violation(
-            "virtual-pipeline",
-            "virtual pipeline size must divide the layers of a pipeline stage: "
-            f"{layout.virtual} does not divide {rest} / {stages} = {rest // stages}",
-        )
+    elif rest < 0 or (stages <= 0 and (stages < 0 or rest)):
+        yield Violation("pipeline-layers", f"{what} do not fit on {layout.pipeline} pipeline stages")
+    elif stages and rest % stages:
+        sum_ = f"{what} = {rest} on {stages} stages" if extra or own else f"{stages} does not divide {layers}"
+        yield Violation("pipeline-layers", f"pipeline parallel size must divide the layers: {sum_}")
+    else:
+        yield from _virtual_pipeline(layout, own, rest, stages)
+
+
+def _virtual_pipeline(layout: Layout, own: list[int], rest: int, stages: int) -> Iterator[Violation]:
+    """The layers of each stage, those of an uneven first or last one too, are cut into virtual stages."""
+    shares = {f"{rest} / {stages} = {rest // stages}": rest // stages} if stages else {}
+    for said, share in {**shares, **{str(size): size for size in own}}.items():
+        if layout.virtual and share % layout.virtual:
+            yield Violation(
+                "virtual-pipeline",
+                "virtual pipeline size must divide the layers of a pipeline stage: "
+                f"{layout.virtual} does not divide {said}",
+            )
 
 
 def _interleaved(layout: Layout) -> Iterator[Violation]:

@@ -221,6 +221,32 @@ def test_layers_by_virtual_pipeline_size() -> None:
     ]
 
 
+def test_uneven_stages_by_virtual_pipeline_size() -> None:
+    settings: dict[str, Tree] = {
+        "strategy__num_layers_in_first_pipeline_stage": 10,
+        "strategy__num_layers_in_last_pipeline_stage": 10,
+    }
+    assert broken("llama3_70b", 4, **settings) == []
+    settings["strategy__num_layers_in_last_pipeline_stage"] = 12
+    assert messages("llama3_70b", 4, **settings) == [
+        "virtual pipeline size must divide the layers of a pipeline stage: 5 does not divide 58 / 2 = 29",
+        "virtual pipeline size must divide the layers of a pipeline stage: 5 does not divide 12",
+    ]
+
+
+def test_uneven_stages_exclude_counted_embeddings() -> None:
+    assert messages(
+        "llama3_8b",
+        strategy__pipeline_model_parallel_size=4,
+        strategy__num_layers_in_first_pipeline_stage=8,
+        strategy__account_for_loss_in_pipeline_split=True,
+    ) == [
+        "trainer.strategy takes either account_for_embedding_in_pipeline_split and "
+        "account_for_loss_in_pipeline_split or num_layers_in_first_pipeline_stage and "
+        "num_layers_in_last_pipeline_stage: 32 layers and 1 for embedding and loss less 8 in the first and last stage"
+    ]
+
+
 def test_virtual_pipeline_without_a_pipeline_is_dropped_by_nemo() -> None:
     assert broken("llama3_8b", strategy__virtual_pipeline_model_parallel_size=7) == []
 
