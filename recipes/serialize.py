@@ -140,10 +140,11 @@ def load(text: str, kind: str, source: str) -> Config:
     """
     try:
         tree = _plain(_LOADERS[kind](text), "", 0)
-    except (ValueError, RecursionError) as error:
-        # The parsers' errors are ValueErrors, or made so; they point into the text in their first lines.
-        reason = " ".join(str(error).split()) or "it is nested too deep"
-        raise RecipeError(f"{source}: {reason[:300]}") from error
+    except RecursionError as error:
+        raise RecipeError(f"{source} is nested too deep") from error
+    except ValueError as error:
+        # The parsers' errors are ValueErrors, or made so; some point into the text over several lines.
+        raise RecipeError(f"{source}: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(tree, dict) or not isinstance(tree.get("_target_"), str):
         raise RecipeError(f"{source} is no recipe: it has no `_target_` at the top")
     try:

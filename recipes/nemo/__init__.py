@@ -25,7 +25,7 @@ class Settings(TypedDict, total=False):
     Attributes:
         container_image: The container image to run in. A schema that was exported in it is used.
         env: Environment variables of the training process.
-        smoke: Whether to run on CPU, shrunk: not a benchmark.
+        smoke: Whether to shrink the recipe so that one process trains it on a CPU: not a benchmark.
         schema_id: The schema to use, whatever the image.
     """
 
@@ -53,7 +53,7 @@ def nemo_recipe(
         num_gpus_per_node: How many GPUs on each node; None leaves what the recipe says.
         container_image: The container image to run in. A schema that was exported in it is used.
         env: Environment variables of the training process.
-        smoke: Whether to run on CPU, shrunk: not a benchmark.
+        smoke: Whether to shrink the recipe so that one process trains it on a CPU: not a benchmark.
         schema_id: The schema to use, whatever the image.
 
     Raises:
@@ -62,8 +62,11 @@ def nemo_recipe(
     from cloudai_run.recipes.nemo.tree import from_tree
 
     used = schema_id or schemas.for_image(container_image)
-    tree = recipe_tree(name, used, container_image=container_image, env=env, smoke=smoke)
-    recipe = from_tree(tree, used)
+    recipe = from_tree(recipe_tree(name, used, container_image=container_image, env=env), used)
+    if smoke:
+        from cloudai_run.recipes.nemo.smoke import cpu_smoke
+
+        return cpu_smoke(recipe)[0]
     if num_nodes is not None:
         recipe.trainer.num_nodes = num_nodes
     if num_gpus_per_node is not None:
@@ -77,7 +80,6 @@ def recipe_tree(
     *,
     container_image: str | None = None,
     env: Mapping[str, str] | None = None,
-    smoke: bool = False,
 ) -> dict[str, schemas.Tree]:
     """Returns the tree of a recipe with its workload, without importing NeMo-Run.
 
@@ -93,8 +95,6 @@ def recipe_tree(
         workload["container_image"] = container_image
     if env:
         workload["env"] = dict(env)
-    if smoke:
-        workload["smoke"] = True
     return {**schemas.load(schema_id).recipe_tree(name), "workload": workload}
 
 

@@ -515,7 +515,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--image", help="the container image that this environment is, to be found by it")
     parser.add_argument("--recipe", action="append", default=[], help="only this recipe (may be repeated)")
     options = parser.parse_args(argv)
-    schema = export(options.recipe, options.image)
+    try:
+        schema = export(options.recipe, options.image)
+    except LookupError as error:
+        parser.exit(2, f"error: {error.args[0]}\n")
     output = options.output or pathlib.Path(f"nemo-{schema['versions']['nemo_toolkit']}.jsonl.xz")
     text = "\n".join(to_lines(schema)) + "\n"
     output.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 
 from cloudai_run.recipes.errors import RecipeError
@@ -46,25 +45,26 @@ def command(tree: dict[str, Tree]) -> tuple[str, ...]:
     if not isinstance(workload, dict):
         raise RecipeError("the recipe has no workload: build it with a factory of cloudai_run.recipes")
     check(tree, schemas.load(schema_id_of(tree)))
-    trainer = tree.get("trainer")
-    sizes = trainer if isinstance(trainer, dict) else {}
-    num_nodes, devices = (_whole(sizes.get(name)) for name in ("num_nodes", "devices"))
     if workload.get("smoke"):
-        from cloudai_run.recipes.nemo.smoke import SHIM_FILE, smoke_argv
+        from cloudai_run.recipes.nemo.smoke import cpu_smoke, smoke_argv
 
-        return tuple(
-            smoke_argv(
-                tree,
-                python=sys.executable,
-                shim=str(SHIM_FILE),
-                num_nodes=num_nodes,
-                num_processes_per_node=devices,
-                log_dir=os.path.join(os.getcwd(), "results"),
-            )
-        )
+        if _trainer(tree).get("accelerator") != "cpu":
+            tree = cpu_smoke(tree)[0]
+        num_nodes, devices = _size(tree)
+        return smoke_argv(tree, num_nodes=num_nodes, num_processes_per_node=devices)
     from cloudai_run.recipes.nemo.command import pretrain_argv
 
-    return pretrain_argv(tree, num_nodes, devices)
+    return pretrain_argv(tree, *_size(tree))
+
+
+def _trainer(tree: Mapping[str, Tree]) -> Mapping[str, Tree]:
+    trainer = tree.get("trainer")
+    return trainer if isinstance(trainer, dict) else {}
+
+
+def _size(tree: Mapping[str, Tree]) -> tuple[int, int]:
+    trainer = _trainer(tree)
+    return _whole(trainer.get("num_nodes")), _whole(trainer.get("devices"))
 
 
 def _whole(value: Tree) -> int:
