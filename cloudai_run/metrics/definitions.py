@@ -81,11 +81,12 @@ _ALL: Final[tuple[Metric, ...]] = (
         from_step_time=True,
         full_runs_only=True,
     ),
-    Metric(name="framework_tflops_per_gpu", unit="TFLOP/s/GPU", better="higher"),
+    Metric(name="framework_tflops_per_gpu", unit="TFLOP/s/GPU", better="higher", full_runs_only=True),
     Metric(name="loss", unit="1", better="lower"),
     Metric(name="memory_reserved_bytes", unit="B", better="lower"),
     Metric(name="memory_allocated_bytes", unit="B", better="lower"),
     Metric(name="busbw_gb_per_s", unit="GB/s", better="higher", speed=True),
+    Metric(name="algbw_gb_per_s", unit="GB/s", better="higher", speed=True),
 )
 
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType({metric.name: metric for metric in _ALL})

@@ -5,16 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cloudai_run.errors import UserError
 from cloudai_run.metrics.compare_config import RunFacts
 from cloudai_run.metrics.parse import STDIN, parse_files, parse_run
-from cloudai_run.metrics.report import Report, build_report, shape_of
+from cloudai_run.metrics.report import Report
+from cloudai_run.metrics.report_build import build_report, shape_of
 from cloudai_run.metrics.throughput import RunShape
 from cloudai_run.run_folders import RunFolder, find_run
 
+if TYPE_CHECKING:
+    from cloudai_run.executors.outcome import Outcome
+    from cloudai_run.executors.stage_records import StageRun
+
 CONFIG_FILE = "config.yaml"
 STAGES_FILE = "stages.jsonl"
+# What the job's script is called, by executor.
+_SCRIPTS = ("sbatch.sh", "local.sh")
+
+
+class NoSteps(UserError):
+    """A run that this tool launched left nothing to report; the text says how its job ended."""
 
 
 def load_report(names: Sequence[str], *, window: str | None = None, shape: RunShape | None = None) -> Report:
@@ -26,62 +38,108 @@ def load_report(names: Sequence[str], *, window: str | None = None, shape: RunSh
         shape: what is given by hand for logs that do not say it.
 
     Raises:
+        NoSteps: the run left no log that is known.
         UserError: nothing of that name, no known log, or a window that is not of its form.
     """
     paths = [Path(name) for name in names]
     files = all(name == STDIN or path.is_file() for name, path in zip(names, paths, strict=True))
     foreign = len(names) == 1 and paths[0].is_dir() and not (paths[0] / "run.json").is_file()
-    if files or foreign or len(names) > 1:
-        missing = [
-            name for name, path in zip(names, paths, strict=True) if name != STDIN and not path.exists()
-        ]
-        if missing:
-            raise UserError(
-                f"{missing[0]}: no such file\n  several names are taken as the log files of one run"
-            )
-        log = parse_files(paths)
-        facts = RunFacts(record={})
-        label = paths[0].name if len(names) == 1 else f"{paths[0].name} and {len(names) - 1} more"
-        return build_report({"log": log}, label=label, facts=facts, shape=shape_of({}, shape), window=window)
-    return run_report(find_run(names[0]), window=window, shape=shape)
+    if not files and not foreign and len(names) == 1:
+        return run_report(find_run(names[0]), window=window, shape=shape)
+    missing = [name for name, path in zip(names, paths, strict=True) if name != STDIN and not path.exists()]
+    if missing:
+        raise UserError(f"{missing[0]}: no such file\n  several names are taken as the log files of one run")
+    first = "<stdin>" if names[0] == STDIN else (paths[0].name or str(paths[0].resolve()))
+    label = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
+    shape = shape_of({}, shape)
+    return build_report(
+        {"log": parse_files(paths)}, label=label, facts=RunFacts(record={}), shape=shape, window=window
+    )
 
 
 def run_report(run: RunFolder, *, window: str | None = None, shape: RunShape | None = None) -> Report:
     """Returns the report of a run that this tool launched.
 
     Raises:
-        UserError: its folder holds no known log; says how the job stands.
+        NoSteps: its folder holds no known log; says how the job stands.
+        UserError: the window is not of its form.
     """
-    records = read_stage_records(run.path)
-    outcome = _outcome(run)
+    from cloudai_run.executors.stage_records import parse_stages
+
+    note = _fetch(run)
+    text = _read_text(run.path / STAGES_FILE)
+    runs = parse_stages(text)
+    job = _job(run, runs)
     try:
         logs = parse_run(run.path)
     except UserError as error:
-        lines = str(error).splitlines()[:3]
-        raise UserError(
-            "\n".join([f"run {run.run_id} has no steps to report", f"  {outcome}", *lines])
-        ) from error
+        raise NoSteps(_nothing(run, job, note, error)) from error
     config = run.path / CONFIG_FILE
-    facts = RunFacts(record=run.record, config=_read_yaml(config), nodes=_nodes(records))
     return build_report(
         logs,
         label=run.run_id,
-        facts=facts,
+        facts=RunFacts(record=run.record, config=_read_yaml(config), nodes=_nodes(runs)),
         shape=shape_of(run.record, shape),
         window=window,
-        exit_codes=_exit_codes(records),
-        outcome=outcome,
-        stage_records=records,
+        job=job,
+        stage_runs=runs,
+        stage_records=_events(text),
+        run_dir=run.path,
+        script=next((found for name in _SCRIPTS if (found := _read_text(run.path / name))), None),
+        note=note,
     )
 
 
-def read_stage_records(run_dir: Path) -> list[Mapping[str, object]]:
+def _fetch(run: RunFolder) -> str | None:
+    """Brings the logs of a job behind SSH here; returns what to say where that failed."""
+    from cloudai_run.executors.errors import ExecutorError
+    from cloudai_run.executors.fetch import fetch_run
+
+    try:
+        fetch_run(run.path)
+    except ExecutorError as error:
+        return f"the logs here may be old: {str(error).splitlines()[0]}"
+    return None
+
+
+def _job(run: RunFolder, runs: Sequence[StageRun]) -> Outcome | None:
+    """How the job ended; a folder without its submission (a copy) is read by its stages alone."""
+    from cloudai_run.executors.jobs import outcome
+    from cloudai_run.executors.outcome import merge
+    from cloudai_run.executors.submission import SUBMISSION_FILE
+
+    if (run.path / SUBMISSION_FILE).is_file():
+        return outcome(run.path)
+    stages = run.record.get("stages")
+    names = [
+        str(stage.get("name"))
+        for stage in (stages if isinstance(stages, Sequence) else ())
+        if isinstance(stage, Mapping)
+    ]
+    return merge((), "stages", runs, names) if runs else None
+
+
+def _nothing(run: RunFolder, job: Outcome | None, note: str | None, error: UserError) -> str:
+    lines = [f"run {run.run_id} has no steps to report"]
+    if job is None:
+        lines.append(f"  it was not submitted, or its folder is not whole: {run.path}")
+        return "\n".join(lines)
+    lines += [f"  {line.strip()}" for line in job.text().splitlines()]
+    lines += [f"  {note}"] if note else []
+    if job.state.succeeded:
+        lines += [f"  {line.strip()}" for line in str(error).splitlines()[:2]]
+    return "\n".join(lines)
+
+
+def _read_text(path: Path) -> str:
+    """The text of a small file of the run folder; empty if it is not there."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _events(text: str) -> list[Mapping[str, object]]:
     """Returns the events of stages.jsonl; a line that was cut off (a full disk) is left out."""
-    path = run_dir / STAGES_FILE
-    if not path.is_file():
-        return []
     events: list[Mapping[str, object]] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in text.splitlines():
         try:
             event = json.loads(line)
         except json.JSONDecodeError:
@@ -91,30 +149,9 @@ def read_stage_records(run_dir: Path) -> list[Mapping[str, object]]:
     return events
 
 
-def _outcome(run: RunFolder) -> str:
-    """How the job ended, in words; asks the scheduler only where the launch left a submission."""
-    from cloudai_run.executors.jobs import outcome
-
-    return outcome(run.path).text()
-
-
-def _exit_codes(records: Sequence[Mapping[str, object]]) -> dict[str, int]:
-    codes: dict[str, int] = {}
-    for event in records:
-        name, code = event.get("stage"), event.get("exit_code")
-        if event.get("event") == "end" and isinstance(name, str) and isinstance(code, int):
-            codes[name] = code
-    return codes
-
-
-def _nodes(records: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
-    for event in reversed(records):
-        nodes = event.get("nodes")
-        if isinstance(nodes, list) and nodes:
-            return tuple(map(str, nodes))
-        if isinstance(nodes, str) and nodes:
-            return (nodes,)
-    return ()
+def _nodes(runs: Sequence[StageRun]) -> tuple[str, ...]:
+    """Returns the nodes of the last stage that names some."""
+    return next((run.nodes for run in reversed(runs) if run.nodes), ())
 
 
 def _read_yaml(path: Path) -> object:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from cloudai_run.metrics.definitions import METRICS
 from cloudai_run.metrics.report import Report, StageReport
-from cloudai_run.metrics.samples import RankSpread, Statistics, Step
+from cloudai_run.metrics.samples import Statistics, Step
 
 SCHEMA_VERSION = 1
 
@@ -18,52 +18,76 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 def report_json(report: Report) -> dict[str, Json]:
     """Returns the report as JSON: no NaN and no infinity (those are the strings "nan", "inf" and "-inf")."""
     record = report.facts.record
-    main = report.main
-    return _finite(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "run": report.label,
-            "smoke": report.smoke,
-            "status": main.validity.status,
-            "reasons": list(main.validity.reasons),
-            "outcome": report.outcome,
-            "measured_stage": report.measured,
-            "recipe": record.get("recipe"),
-            "framework": record.get("framework"),
-            "num_nodes": record.get("num_nodes"),
-            "num_gpus": report.shape.num_gpus,
-            "gpu_model": report.shape.gpu_model,
-            "precision": report.shape.precision,
-            "global_batch_size": report.shape.global_batch_size,
-            "seq_length": report.shape.seq_length,
-            "model": report.shape.model.to_mapping() if report.shape.model else None,
-            "metrics": _metrics(main),
-            "stages": [_stage(stage) for stage in report.stages],
-            "stage_records": list(report.stage_records),
-            "record": dict(record),
-            "config": report.facts.config,
-            "nodes": list(report.facts.nodes),
-        }
-    )
+    content: dict[str, object] = {
+        "schema_version": SCHEMA_VERSION,
+        "run": report.label,
+        "smoke": report.smoke,
+        "status": report.status,
+        "reasons": list(report.reasons),
+        "outcome": report.job.text() if report.job else None,
+        "job": _job(report),
+        "note": report.note,
+        "measured_stage": report.measured,
+        "recipe": record.get("recipe"),
+        "framework": record.get("framework"),
+        "num_nodes": record.get("num_nodes"),
+        "num_gpus": report.shape.num_gpus,
+        "gpu_model": report.shape.gpu_model,
+        "precision": report.shape.precision,
+        "global_batch_size": report.shape.global_batch_size,
+        "seq_length": report.shape.seq_length,
+        "model": report.shape.model.to_mapping() if report.shape.model else None,
+        "peak_tflops_per_gpu": _peak(report),
+        "metrics": _metrics(report, report.main),
+        "stages": [_stage(report, stage) for stage in report.stages],
+        "stage_records": list(report.stage_records),
+        "record": dict(record),
+        "config": report.facts.config,
+        "nodes": list(report.facts.nodes),
+        "script": report.script,
+    }
+    return {key: _finite(value) for key, value in content.items()}
 
 
-def _metrics(stage: StageReport) -> dict[str, object]:
-    """Each metric that the run has or lacks for a reason: value, unit, convention, sample count."""
+def _job(report: Report) -> dict[str, object] | None:
+    job = report.job
+    if job is None:
+        return None
+    return {
+        "job_id": job.job_id,
+        "state": str(job.state),
+        "exit_code": job.exit_code,
+        "stage": job.stage,
+        "node": job.node,
+        "attempt": job.attempt,
+        "source": job.source,
+    }
+
+
+def _peak(report: Report) -> float | None:
+    """The dense peak under `mfu`; a smoke run has no `mfu`."""
+    return report.main.throughput.peak_tflops if report.main.throughput and not report.smoke else None
+
+
+def _metrics(report: Report, stage: StageReport) -> dict[str, object]:
+    """Each metric that the run has or lacks for a reason: value, interval, unit, convention, sample count."""
     found: dict[str, object] = {}
-    count = stage.step_time.count if stage.step_time else 0
     for name, metric in METRICS.items():
         if name in stage.values or name in stage.missing:
+            low, high = stage.interval(name) or (None, None)
             found[name] = {
                 "value": stage.values.get(name),
-                "unit": metric.unit,
+                "low": low,
+                "high": high,
+                "unit": report.unit(metric),
                 "convention": metric.convention,
-                "count": count if name in stage.values else 0,
+                "count": stage.counts.get(name, 0),
                 "missing": stage.missing.get(name),
             }
     return found
 
 
-def _stage(stage: StageReport) -> dict[str, object]:
+def _stage(report: Report, stage: StageReport) -> dict[str, object]:
     log, window = stage.log, stage.window
     inside = {step.step for step in window.steps}
     reasons = {item.step: item.reason for item in window.excluded}
@@ -82,9 +106,9 @@ def _stage(stage: StageReport) -> dict[str, object]:
         },
         "step_time_s": _statistics(stage.step_time),
         "loss": {**(_statistics(stage.loss) or {}), "first": stage.loss_first, "last": stage.loss_last},
-        "metrics": _metrics(stage),
+        "metrics": _metrics(report, stage),
         "framework_check": asdict(stage.framework_check) if stage.framework_check else None,
-        "ranks": _ranks(stage.ranks),
+        "ranks": asdict(stage.ranks) if stage.ranks else None,
         "steps": [_step(step, step.step in inside, reasons.get(step.step)) for step in window.all_steps],
         "tables": [asdict(table) for table in log.tables],
         "log": {
@@ -117,10 +141,6 @@ def _step(step: Step, steady: bool, reason: str | None) -> dict[str, object]:
         "consumed_samples": step.consumed_samples,
     }
     return {**row, "steady": steady, "excluded": reason}
-
-
-def _ranks(spread: RankSpread | None) -> dict[str, object] | None:
-    return asdict(spread) if spread else None
 
 
 def _finite(value: object) -> Json:

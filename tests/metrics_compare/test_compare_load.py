@@ -102,7 +102,7 @@ def test_an_nccl_log_has_its_average_bus_bandwidth(tmp_path: Path) -> None:
         "# Avg bus bandwidth    : 479.895\n",
         encoding="utf-8",
     )
-    assert load_run(str(log)).values == {"busbw_gb_per_s": 479.895}
+    assert load_run(str(log)).values == {"busbw_gb_per_s": 479.895, "algbw_gb_per_s": 274.225}
 
 
 def refusal(tmp_path: Path, name: str, text: str) -> str:
