@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from cloudai_run.recipes.errors import RecipeError
-from cloudai_run.recipes.paxml import schema, xla
+from cloudai_run.recipes.paxml import schema, spec, xla
 from cloudai_run.recipes.paxml.settings import Place, Settings, flags_of, product
 
 MAX_LINES = 6
@@ -147,9 +147,9 @@ def knobs(settings: Settings, place: Place) -> Iterator[str]:
         except RecipeError as error:
             yield str(error)
         else:
-            spec = schema.knob_type(name)
-            if not schema.fits(value, spec):
-                yield f"fdl.{name} is {value!r}, and the knob takes {schema.type_text(spec)}"
+            kind = schema.knob_type(name)
+            if not spec.fits(value, kind):
+                yield f"fdl.{name} is {value!r}, and the knob takes {spec.type_text(kind)}"
 
 
 def flags(settings: Settings, place: Place) -> Iterator[str]:

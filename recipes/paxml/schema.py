@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +18,14 @@ from types import MappingProxyType
 
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import nodes
+from cloudai_run.recipes.paxml.spec import NODES_MODULE, TypeSpec, spec_of
 from cloudai_run.recipes.suggest import did_you_mean
 
 SCHEMA_ID = "paxml_2024_08_20"
 KNOBS_MODULE = "cloudai_run.recipes.paxml.knobs"
-NODES_MODULE = "cloudai_run.recipes.paxml.nodes"
 ROOT_TARGET = "cloudai_run.recipes.paxml.task.pretrain"
 OPEN_KNOBS_TARGET = f"{KNOBS_MODULE}.OpenKnobs"
 
-TypeSpec = object
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
@@ -228,26 +226,12 @@ def _knobs_targets() -> dict[str, Target]:
     return targets
 
 
-def _spec(annotation: object) -> TypeSpec:
-    """Returns the type of a field's annotation in the schema's language."""
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (typing.Union, types.UnionType):
-        return ["union", *(_spec(arg) for arg in args)]
-    if origin is typing.Literal:
-        return ["literal", *args]
-    if origin in (list, dict):
-        return [origin.__name__, *(_spec(arg) for arg in args)]
-    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        return ["object", f"{NODES_MODULE}.{annotation.__name__}"]
-    return "none" if annotation is type(None) else getattr(annotation, "__name__", "any")
-
-
 def _param(field: dataclasses.Field[object], annotation: object) -> Param:
     if field.default is not dataclasses.MISSING:
-        return Param(_spec(annotation), field.default)
+        return Param(spec_of(annotation), field.default)
     if field.default_factory is not dataclasses.MISSING:
-        return Param(_spec(annotation), field.default_factory())
-    return Param(_spec(annotation), has_default=False)
+        return Param(spec_of(annotation), field.default_factory())
+    return Param(spec_of(annotation), has_default=False)
 
 
 def _node_target(node: type) -> Target:
@@ -259,7 +243,7 @@ def _node_target(node: type) -> Target:
 def _root_target() -> Target:
     parts = {"xla": nodes.XlaFlags, "pgle": nodes.Pgle, "nsys": nodes.Nsys, "workload": nodes.Workload}
     params = {"fdl_config": Param("str", has_default=False), "fdl": Param("any", has_default=False)}
-    params |= {name: Param(_spec(node), has_default=False) for name, node in parts.items()}
+    params |= {name: Param(spec_of(node), has_default=False) for name, node in parts.items()}
     return Target(ROOT_TARGET, MappingProxyType(params), kind="function")
 
 
@@ -286,35 +270,3 @@ def retarget(tree: Mapping[str, Json], fdl_config: str) -> dict[str, Json]:
         if not name.startswith("_"):
             check_knob(fdl_config, name)
     return {**tree, "fdl_config": fdl_config, "fdl": {**knobs, "_target_": knobs_target(fdl_config)}}
-
-
-def fits(value: object, spec: TypeSpec) -> bool:
-    """Returns whether a value is of a type of the schema's language; a whole number is a float too."""
-    if isinstance(spec, str):
-        kinds: dict[str, tuple[type, ...]] = {
-            "bool": (bool,),
-            "int": (int,),
-            "float": (int, float),
-            "str": (str,),
-            "none": (type(None),),
-        }
-        # bool is an int to Python and a mistake to PAXML.
-        return spec == "any" or (
-            isinstance(value, kinds[spec]) and (spec == "bool" or not isinstance(value, bool))
-        )
-    assert isinstance(spec, list)
-    form, args = spec[0], spec[1:]
-    if form == "union":
-        return any(fits(value, arg) for arg in args)
-    assert form == "list", form
-    return isinstance(value, list | tuple) and all(fits(part, args[0]) for part in value)
-
-
-def type_text(spec: TypeSpec) -> str:
-    """Returns a type as it is written in Python."""
-    if isinstance(spec, str):
-        return {"none": "None"}.get(spec, spec)
-    assert isinstance(spec, list)
-    if spec[0] == "union":
-        return " | ".join(type_text(arg) for arg in spec[1:])
-    return f"{spec[0]}[{', '.join(type_text(arg) for arg in spec[1:])}]"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cloudai_run.recipes.errors import RecipeError
-from cloudai_run.recipes.paxml import schema
+from cloudai_run.recipes.paxml import schema, spec
 
 NVIDIA = "paxml.tasks.lm.params.nvidia"
 CONFIGS = "paxml.contrib.gpu.scripts_gpu.configs"
@@ -45,7 +45,7 @@ def test_defaults_are_those_of_the_class(experiment: str, knob: str, value: obje
 def test_every_type_holds_every_default() -> None:
     for name, found in schema.experiments().items():
         for knob, default in found.knobs.items():
-            assert schema.fits(default, schema.knob_type(knob)), (name, knob, default)
+            assert spec.fits(default, schema.knob_type(knob)), (name, knob, default)
 
 
 def test_an_unknown_knob_is_refused_with_suggestions() -> None:
@@ -135,7 +135,7 @@ def test_retarget_takes_the_knobs_along_and_checks_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "spec", "fits"),
+    ("value", "kind", "fits"),
     [
         (1, "float", True),
         (True, "int", False),
@@ -146,5 +146,5 @@ def test_retarget_takes_the_knobs_along_and_checks_them() -> None:
         ("x", "any", True),
     ],
 )
-def test_fits(value: object, spec: object, fits: bool) -> None:
-    assert schema.fits(value, spec) is fits
+def test_fits(value: object, kind: object, fits: bool) -> None:
+    assert spec.fits(value, kind) is fits

@@ -36,7 +36,7 @@ def shown(word: stages.Word) -> str:
         piece if isinstance(piece, str) else repr(piece)
         for piece in (word if isinstance(word, tuple) else (word,))
     )
-    return text if "\n" not in text else f"{text.splitlines()[0]} ... ({len(text.splitlines())} lines)"
+    return text if "\n" not in text else f"{text.splitlines()[0]} ..."
 
 
 def as_text(found: tuple[stages.StageSpec, ...]) -> str:
