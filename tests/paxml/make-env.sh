@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
-# Builds the environment of real PAXML on a CPU. Usage: tests/paxml/make-env.sh [FOLDER]
-# FOLDER (default .venv-paxml) becomes a Python 3.11 virtual environment; one that is complete is left as it is.
+# Builds the environment of real PAXML on a CPU. Usage: tests/paxml/make-env.sh PYTHON FOLDER
+# FOLDER becomes a virtual environment of PYTHON (3.11); one that is complete is left as it is.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-venv="${1:-.venv-paxml}"
-python="${PAXML_BASE_PYTHON:-python3.11}"
+python="${1:?which Python? usage: make-env.sh PYTHON FOLDER}"
+venv="${2:?which folder? usage: make-env.sh PYTHON FOLDER}"
 stamp="$venv/.complete"
 wanted="$(cat "$here/requirements.txt" "$here/cloudai_run_tracking_alias.py" | sha256sum)"
 
 if [[ -f "$stamp" && "$(cat "$stamp")" == "$wanted" ]]; then
   echo "$venv is complete"
   exit 0
+fi
+
+version="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+if [[ "$version" != 3.11 ]]; then
+  echo "error: PAXML 1.4.0 needs Python 3.11, and $python is $version" >&2
+  exit 1
 fi
 
 rm -rf "$venv"
