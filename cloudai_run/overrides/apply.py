@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cloudai_run.overrides.convert import convert
-from cloudai_run.overrides.messages import Naming, clash, is_slip, known_names, lost, mismatch, unknown
+from cloudai_run.overrides.messages import Naming, clash, known_names, lost, mismatch, unknown
 from cloudai_run.overrides.mismatch import Mismatch
+from cloudai_run.overrides.names import is_slip
 from cloudai_run.overrides.operators import operate
 from cloudai_run.overrides.schema import SchemaLike, Tree
 from cloudai_run.overrides.text import Path, join_path

@@ -93,7 +93,7 @@ def _str(args: Sequence[object], expr: Expr, context: Context, lenient: bool) ->
     if isinstance(expr, Scalar) and expr.value is None:
         raise no("str", expr, f"the text itself goes in quotes: '{expr.text}'")
     if not context.top or isinstance(expr, Word):
-        raise no("str", expr, f"inside a list or dict it goes in quotes: '{shown(expr.text, 30)}'")
+        raise no("str", expr, f"the text itself goes in quotes: '{shown(expr.text, 30)}'")
     if expr.text[0] in "'\"":
         raise no("str", expr, "text that starts with a quote must end with it")
     is_plain = isinstance(expr, Plain) and not expr.broken

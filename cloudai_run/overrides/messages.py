@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cloudai_run.errors import UserError
 from cloudai_run.overrides.formatting import brief
 from cloudai_run.overrides.mismatch import Mismatch, describe
+from cloudai_run.overrides.names import is_slip
 from cloudai_run.overrides.objects import choices
 from cloudai_run.overrides.schema import SchemaLike, TargetLike, Tree, form, members
 from cloudai_run.overrides.text import Path, join_path, shown, some_of
@@ -15,8 +16,6 @@ from cloudai_run.overrides.walk import UNSET, Lost, Place, Unset, is_node, node_
 from cloudai_run.overrides.words import Override
 
 MAX_LINES = 6
-# A marked name as near as this to a known one is taken for a slip: save_lst is no argument beside save_last.
-SLIP = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +125,6 @@ def known_names(node: Mapping[str, Tree], target: TargetLike | None) -> list[str
     takes_any = target is None or target.var_kwargs
     own = [key for key in node if not key.startswith("_") and (takes_any or key in params)]
     return [*own, *(name for name in params if name not in node)]
-
-
-def is_slip(name: str, known: Iterable[str]) -> bool:
-    """Says whether an unknown name differs so little from a known one that it can only be meant for it."""
-    from difflib import SequenceMatcher
-
-    folded = name.lower()
-    return any(SequenceMatcher(None, folded, other.lower()).ratio() >= SLIP for other in known)
 
 
 def _similar(name: str, known: list[str]) -> list[str]:

@@ -25,6 +25,8 @@ _DTYPES = {
     "int": "torch.int32",
     "short": "torch.int16",
 }
+# A marked name as near as this to a known one is taken for a slip: save_lst is no argument beside save_last.
+SLIP = 0.85
 _DTYPE_HABITS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
 
 
@@ -34,6 +36,14 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
     near = did_you_mean(name, known, limit=2)
     return [f"did you mean {' or '.join(near)}?"] if near else []
+
+
+def is_slip(name: str, known: Iterable[str]) -> bool:
+    """Says whether an unknown name differs so little from a known one that it can only be meant for it."""
+    from difflib import SequenceMatcher
+
+    folded = name.lower()
+    return any(SequenceMatcher(None, folded, other.lower()).ratio() >= SLIP for other in known)
 
 
 def dtype_name(text: str) -> str | None:
@@ -46,7 +56,9 @@ def near_dtype(text: str) -> list[str]:
     short = text.removeprefix("torch.")
     if short in _DTYPE_HABITS:
         return [f"did you mean torch.{_DTYPE_HABITS[short]}?"]
-    return nearest(f"torch.{short}", [f"torch.{name}" for name in _DTYPES])
+    return [
+        hint.replace("mean ", "mean torch.").replace(" or ", " or torch.") for hint in nearest(short, _DTYPES)
+    ]
 
 
 def enum_member(text: str, dotted: str, schema: SchemaLike) -> str | None:

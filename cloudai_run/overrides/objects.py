@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cloudai_run.overrides.expr import Call, Expr, Word, got
 from cloudai_run.overrides.mismatch import Mismatch
-from cloudai_run.overrides.names import canonical, named_object, nearest
+from cloudai_run.overrides.names import canonical, is_slip, named_object, nearest
 from cloudai_run.overrides.schema import (
     FactoryLike,
     Param,
@@ -23,6 +23,7 @@ from cloudai_run.overrides.text import shown, some_of
 
 TIMEDELTA = "datetime.timedelta"
 _UNITS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
+_ANY_PARAM = Param("any")
 _TIMEDELTA_TARGET = Target({unit: Param(["union", "int", "float"], True, 0) for unit in _UNITS})
 
 
@@ -142,7 +143,7 @@ def _node(dotted: str, target: TargetLike, call: Call, schema: SchemaLike, conve
     node: dict[str, Tree] = {"_target_": dotted}
     if call.partial:
         node["_partial_"] = True
-    node.update(_arguments(call, target.params, schema, convert))
+    node.update(_arguments(call, target.params, schema, convert, target.var_kwargs))
     missing = [name for name, param in target.params.items() if not param.has_default and name not in node]
     if missing and not call.partial:
         raise Mismatch(f"{shown(call.name)}(...) needs {', '.join(missing)}", depth=1)
@@ -152,7 +153,7 @@ def _node(dotted: str, target: TargetLike, call: Call, schema: SchemaLike, conve
 def _from_factory(
     name: str, factory: FactoryLike, call: Call, schema: SchemaLike, convert: Convert
 ) -> dict[str, Tree]:
-    arguments = _arguments(call, factory.params, schema, convert)
+    arguments = _arguments(call, factory.params, schema, convert, takes_any=False)
     missing = [key for key, param in factory.params.items() if not param.has_default and key not in arguments]
     if missing:
         raise Mismatch(
@@ -175,11 +176,12 @@ def _from_factory(
 
 
 def _arguments(
-    call: Call, params: Mapping[str, ParamLike], schema: SchemaLike, convert: Convert
+    call: Call, params: Mapping[str, ParamLike], schema: SchemaLike, convert: Convert, takes_any: bool
 ) -> dict[str, Tree]:
     found: dict[str, Tree] = {}
     for key, value in call.arguments:
-        if key not in params:
+        param = params.get(key, _ANY_PARAM if takes_any and not is_slip(key, params) else None)
+        if param is None:
             takes = some_of(list(params)) or "no arguments"
             raise Mismatch(
                 f"{shown(call.name)} has no parameter {shown(key)}",
@@ -188,7 +190,7 @@ def _arguments(
                 depth=1,
             )
         try:
-            found[key] = convert(params[key].type, value, schema, top=False)
+            found[key] = convert(param.type, value, schema, top=False)
         except Mismatch as mismatch:
             raise mismatch.inside(f"argument {key}") from None
     return found

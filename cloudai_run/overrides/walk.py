@@ -153,22 +153,22 @@ def _member(container: Container, spec: TypeSpec, at: Path, segment: str | int, 
     target = node_target(container, schema)
     param = target.params.get(segment) if target is not None else None
     if param is not None:
-        default = _as_tree(param.default) if param.has_default else UNSET
+        default = as_tree(param.default) if param.has_default else UNSET
         return Place(container, (*at, segment), param.type, default)
     if target is None or target.var_kwargs:
         return Place(container, (*at, segment), known=segment in container)
     raise Lost(at, segment, container)
 
 
-def _as_tree(value: object) -> Tree:
+def as_tree(value: object) -> Tree:
     """Narrows a default of the schema: it is data in the encoding of trees."""
     match value:
         case None | bool() | int() | float() | str():
             return value
         case list():
-            return [_as_tree(item) for item in value]
+            return [as_tree(item) for item in value]
         case dict():
-            return {str(key): _as_tree(item) for key, item in value.items()}
+            return {str(key): as_tree(item) for key, item in value.items()}
     raise TypeError(f"a default of the schema is a {type(value).__name__}")
 
 

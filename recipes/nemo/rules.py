@@ -16,7 +16,7 @@ from cloudai_run.recipes.nemo.rules_parallel import PARALLEL_RULES
 if TYPE_CHECKING:
     from cloudai_run.recipes.nemo.schema import Schema
 
-__all__ = ["Violation", "check", "explain"]
+__all__ = ["Violation", "check"]
 
 _MODEL_SIZES = ("num_layers", "hidden_size", "num_attention_heads", "num_moe_experts", "seq_length")
 _DATA_SIZES = ("global_batch_size", "micro_batch_size", "seq_length")
@@ -35,14 +35,6 @@ def check(
     # Sizes below one would only make the other rules divide by zero.
     broken = list(_sizes(layout))
     return broken or [violation for rule in (*PARALLEL_RULES, *MODEL_RULES) for violation in rule(layout)]
-
-
-def explain(violations: list[Violation], limit: int = 4) -> str:
-    """Returns the text of an error for at least one violation, in at most six lines."""
-    lines = [violation.message for violation in violations[:limit]]
-    if len(violations) > limit:
-        lines.append(f"and {len(violations) - limit} more")
-    return "\n  ".join([*lines, "--force launches it all the same"])
 
 
 def _sizes(layout: Layout) -> Iterator[Violation]:
