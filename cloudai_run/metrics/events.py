@@ -46,7 +46,7 @@ class Event:
 
 _NEMO = (b"heckpoint", b"Validation: ", b"stopped: `max_", b"'max_steps' (")
 _MEGATRON = (b"training is done", b"exiting program at iteration")
-_MAXTEXT = (b"eval metrics after",)
+_MAXTEXT = (b"eval metrics after", b"saved a checkpoint at step ")
 _PAXML = (
     *(b"[PAX STATUS]: Saving checkpoint", b"Starting eval_step", b"Elapsed time for <_main>"),
     *(b"num_train_steps :", b"JAX process: "),
@@ -67,9 +67,10 @@ _ALL_MARKERS = FAILURE_MARKERS + _NEMO + _MEGATRON + _MAXTEXT + _PAXML
 _ABSL = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+(\d+) ")
 
 _OTHERS: tuple[tuple[EventKind, re.Pattern[str]], ...] = (
-    # Megatron's and MaxText's own lines hold the step's number: their parsers read them.
+    # Megatron's own lines hold the step's number: its parser reads them.
     ("checkpoint", re.compile(r"Scheduled async checkpoint save|Global Checkpoint Save :")),
     ("checkpoint", re.compile(r"Saving checkpoint (?:at step|for final)|Saved checkpoint")),
+    ("checkpoint", re.compile(r"saved a checkpoint at step (\d+)")),
     ("validation", re.compile(r"Validation: iteration 1/")),
     ("validation", re.compile(r"Starting eval_step\(\)|eval metrics after step: (\d+)")),
     ("end", re.compile(r"`Trainer\.fit` stopped: `max_(?:steps|epochs)=(\d+)` reached")),

@@ -21,8 +21,11 @@ _EACH_RANK_ENDS = frozenset[FormatName]({"paxml"})
 _NO_END_MARKER = frozenset[FormatName]({"maxtext", "nemo2_dllogger"})
 
 
-def _steps_after(one: Scanned, event: Event) -> int:
-    offsets = sorted(step.offset for step in one.found.steps)
+def _offsets(one: Scanned) -> list[int]:
+    return sorted(step.offset for step in one.found.steps)
+
+
+def _steps_after(offsets: Sequence[int], event: Event) -> int:
     return len(offsets) - bisect.bisect_right(offsets, event.offset)
 
 
@@ -34,6 +37,7 @@ def failures_of(scanned: Sequence[Scanned]) -> tuple[Failure, ...]:
     found: dict[tuple[str, int | None], Failure] = {}
     last_attempt = max((one.found.attempt for one in scanned), default=0)
     for one in scanned:
+        offsets = _offsets(one)
         for event in one.events:
             rank = one.found.rank if event.rank is None else event.rank
             if event.kind != "failure":
@@ -42,7 +46,7 @@ def failures_of(scanned: Sequence[Scanned]) -> tuple[Failure, ...]:
             if (event.failure, rank) in found and event.failure != "exception":
                 continue
             known = FAILURES[event.failure]
-            went_on = one.found.attempt < last_attempt or _steps_after(one, event) >= _WENT_ON
+            went_on = one.found.attempt < last_attempt or _steps_after(offsets, event) >= _WENT_ON
             found[(event.failure, rank)] = Failure(
                 event.failure,
                 event.text,
@@ -83,8 +87,9 @@ def _end_ranks(scanned: Sequence[Scanned]) -> set[int | None]:
     ranks: set[int | None] = set()
     processes = process_ranks(scanned)
     for one in scanned:
+        offsets = _offsets(one)
         for event in one.events:
-            if event.kind == "end" and _steps_after(one, event) <= _LATE_LINES:
+            if event.kind == "end" and _steps_after(offsets, event) <= _LATE_LINES:
                 rank = one.found.rank if event.rank is None else event.rank
                 ranks.add(processes.get((one.found.source, event.thread)) if rank is None else rank)
     return ranks

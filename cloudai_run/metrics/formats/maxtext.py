@@ -12,35 +12,69 @@ from cloudai_run.metrics.formats.base import (
     Collector,
     Format,
     Line,
-    LineParser,
+    Place,
     number,
     positive,
     without_ansi,
 )
+from cloudai_run.metrics.formats.layout import LINE_END, Fields, Known, Layout
 
 _STEP = re.compile(r"completed step: (\d+), ")
-_CHECKPOINT = re.compile(r"saved a checkpoint at step (\d+)")
 _THREE_DECIMALS = re.compile(r"-?\d+\.\d{3}|nan|-?inf")
-_TFLOPS = ("TFLOP/s/device", "TFLOP/s")
 _KEY = re.compile(r"[A-Za-z][\w/ ]*")
+_FIELDS: Known = {
+    "seconds": ("step_time_s", number),
+    "TFLOP/s/device": ("framework_tflops_per_gpu", number),
+    "TFLOP/s": ("framework_tflops_per_gpu", number),
+    "Tokens/s/device": ("tokens_per_s_per_gpu", number),
+    "loss": ("loss", number),
+}
+_POSITIVE = ("step_time_s", "framework_tflops_per_gpu", "tokens_per_s_per_gpu")
 
 
-def parse(line: Line, out: Collector) -> None:
-    """Reads one candidate line, which may hold several steps if line ends were lost."""
-    text = without_ansi(line.text)
-    heads = list(_STEP.finditer(text))
-    if not heads:
-        if found := _CHECKPOINT.search(text):
-            out.checkpoint_steps.add(int(found[1]))
-        elif "completed step" in text:
+class MaxtextParser:
+    """Reads one source; remembers how its lines are laid out."""
+
+    def __init__(self) -> None:
+        self._layout: Layout | None = None
+
+    def quick(self, at: Place, out: Collector) -> int:
+        """Reads the line at a marker if it is laid out as the lines before it; returns its end, or -1."""
+        found = self._layout.read(at) if self._layout else None
+        if found is None or not found.fields.get("step_time_s"):
+            return -1
+        found.fields["step"] = int(found.head[0])
+        out.add(_without_zeros(found.fields), found.prefix, at.offset + found.start, at.line)
+        return found.end
+
+    def __call__(self, line: Line, out: Collector) -> None:
+        """Reads one candidate line, which may hold several steps if line ends were lost."""
+        text = without_ansi(line.text)
+        heads = list(_STEP.finditer(text))
+        if not heads:
             out.problem("step lines not understood", line, text)
-        return
-    if len(heads) > 1:
-        out.problem("lines glued together, read apart", line)
-    for position, head in enumerate(heads):
-        stop = heads[position + 1].start() if position + 1 < len(heads) else len(text)
-        whole = position + 1 == len(heads) and line.last_value_is_whole()
-        _step(line, out, text[: heads[0].start()], int(head[1]), text[head.end() : stop], whole)
+            return
+        if len(heads) > 1:
+            out.problem("lines glued together, read apart", line)
+        for position, head in enumerate(heads):
+            stop = heads[position + 1].start() if position + 1 < len(heads) else len(text)
+            whole = position + 1 == len(heads) and line.last_value_is_whole()
+            keys = _step(line, out, text[: heads[0].start()], int(head[1]), text[head.end() : stop], whole)
+            if keys and whole:
+                self._layout = Layout.of(
+                    r"completed step: (\d+)", keys, _FIELDS, ", KEY: VALUE", r"(?<=\.[0-9]{3})" + LINE_END
+                )
+
+    def finish(self, out: Collector) -> None:
+        """Does nothing."""
+
+
+def _without_zeros(fields: Fields) -> Fields:
+    """Drops what is no measurement: a rate of 0.000 is only too small for three decimals."""
+    for name in _POSITIVE:
+        if fields.get(name) == 0:
+            del fields[name]
+    return fields
 
 
 def _fields(line: Line, out: Collector, text: str, whole: bool) -> dict[str, str]:
@@ -62,32 +96,27 @@ def _fields(line: Line, out: Collector, text: str, whole: bool) -> dict[str, str
     return values
 
 
-def _step(line: Line, out: Collector, prefix: str, step: int, text: str, whole: bool) -> None:
+def _step(line: Line, out: Collector, prefix: str, step: int, text: str, whole: bool) -> list[str]:
+    """Adds the step; returns the keys of a line that is whole, else nothing."""
     values = _fields(line, out, text, whole)
-    step_time = positive(number(values.get("seconds", "")))
-    if step_time is None:
+    fields: Fields = {"step": step}
+    for key, value in values.items():
+        if key in _FIELDS:
+            name, read = _FIELDS[key]
+            found = read(value)
+            fields[name] = positive(found) if name in _POSITIVE else found
+    if fields.get("step_time_s") is None:
         out.problem("step lines without a usable step time", line)
-    tflops = next((values[key] for key in _TFLOPS if key in values), "")
-    out.add(
-        {
-            "step": step,
-            "step_time_s": step_time,
-            "loss": number(values.get("loss", "")),
-            "framework_tflops_per_gpu": positive(number(tflops)),
-            "tokens_per_s_per_gpu": positive(number(values.get("Tokens/s/device", ""))),
-        },
-        prefix,
-        line.offset,
-        line.line,
-    )
+    out.add(fields, prefix, line.offset, line.line)
+    return list(values) if len(values) == text.count(",") + 1 and "step_time_s" in fields else []
 
 
 FORMAT = Format(
     name="maxtext",
     title="MaxText",
     signs=(b"completed step: ",),
-    markers=(b"completed step: ", b"saved a checkpoint at step "),
+    markers=(b"completed step: ",),
     recognise=lambda text: _STEP.search(text) is not None and "seconds: " in text,
-    new_parser=lambda: LineParser(parse),
+    new_parser=MaxtextParser,
     example="completed step: 11, seconds: 20.935, TFLOP/s/device: 1507.142, ..., loss: 12.329",
 )

@@ -7,12 +7,9 @@ after a resume), so fields are read by key. The printer writes 4 significant dig
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from cloudai_run.metrics.formats.base import (
-    FRAGMENT,
     Collector,
     Format,
     Line,
@@ -22,6 +19,7 @@ from cloudai_run.metrics.formats.base import (
     whole_number,
     without_ansi,
 )
+from cloudai_run.metrics.formats.layout import LINE_END, Fields, Layout
 
 _MARKER = "Training epoch "
 _STEP_TIME = "train_step_timing in s"
@@ -46,44 +44,17 @@ _FIELDS: dict[str, tuple[str, Callable[[str], float | int | None]]] = {
     "consumed_samples": ("consumed_samples", whole_number),
     "val_loss": ("val_loss", number),
 }
-_Fields = dict[str, float | int | str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """How an earlier line was laid out, as one pattern: nearly all lines of a log are laid out alike."""
-
-    pattern: re.Pattern[bytes]
-    prefix: str
-    before: bytes
-    names: tuple[str, ...]
-    readers: tuple[Callable[[bytes], float | int], ...]
-    time_at: int
-
-    @classmethod
-    def of(cls, prefix: str, keys: Sequence[str]) -> _Layout:
-        """Returns the layout of a line with this text before the marker and these keys, in order."""
-        known = [_FIELDS[key] for key in keys if key in _FIELDS]
-        values = (rf" \| {re.escape(key)}: " + (_NUMBER if key in _FIELDS else r"[^\s|]+") for key in keys)
-        text = rf"{_MARKER}\d+, iteration (\d+)/(\d+){''.join(values)}(?=\r?\n(?!{FRAGMENT}))"
-        return cls(
-            re.compile(text.encode("latin-1")),
-            prefix,
-            f"\n{prefix}".encode("latin-1"),
-            tuple(name for name, _ in known),
-            tuple(int if read is whole_number else float for _, read in known),
-            [name for name, _ in known].index("step_time_s"),
-        )
-
-
-_NUMBER = r"([0-9][0-9.eE+-]*)"
+_HEAD = rf"{_MARKER}\d+, iteration (\d+)/(\d+)"
+_ITEM = r" \| KEY: VALUE"
 
 
 class Nemo2Parser:
     """Reads one source; remembers what tells a whole line from a cut one."""
 
     def __init__(self) -> None:
-        self._layout: _Layout | None = None
+        self._layout: Layout | None = None
         # What no line ends with: the loss, and each key that others followed on an earlier line.
         self._followed = {"reduced_train_loss", "global_step"}
         self._last_step = -1
@@ -91,25 +62,18 @@ class Nemo2Parser:
 
     def quick(self, at: Place, out: Collector) -> int:
         """Reads the line at a marker if it is laid out as the lines before it; returns its end, or -1."""
-        layout = self._layout
-        if layout is None or not at.data.startswith(layout.before, at.hit - len(layout.before)):
+        found = self._layout.read(at) if self._layout else None
+        if found is None:
             return -1
-        match = layout.pattern.match(at.data, at.hit, at.filled)
-        if match is None:
-            return -1
-        done, batches, *texts = match.groups()
-        try:
-            values = [read(text) for read, text in zip(layout.readers, texts, strict=True)]
-        except ValueError:
-            return -1
-        fields: _Fields = dict(zip(layout.names, values, strict=True))
-        step = fields["step"]
-        if not isinstance(step, int) or not 0 < values[layout.time_at] < math.inf:
+        fields = found.fields
+        step, step_time = fields["step"], fields["step_time_s"]
+        if not isinstance(step, int) or not isinstance(step_time, float) or not 0 < step_time < math.inf:
             return -1
         self._remember(step, fields, out)
+        done, batches = found.head
         out.last_of_all |= done == batches
-        out.add(fields, layout.prefix, at.offset + at.hit - len(layout.before) + 1, at.line)
-        return match.end()
+        out.add(fields, found.prefix, at.offset + found.start, at.line)
+        return found.end
 
     def __call__(self, line: Line, out: Collector) -> None:
         """Reads one line, which may hold several steps if line ends were lost."""
@@ -133,8 +97,8 @@ class Nemo2Parser:
             return
         if not good:
             out.problem("step lines read in part", line, _MARKER + piece)
-        elif whole and {"consumed_samples", "step_time_s"} <= fields.keys() and f"{prefix}{piece}".isascii():
-            self._layout = _Layout.of(prefix, keys)
+        elif whole and {"consumed_samples", "step_time_s"} <= fields.keys():
+            self._layout = Layout.of(_HEAD, keys, _FIELDS, _ITEM, LINE_END)
         # A process's first line is shorter than its others, so it may end as no other does.
         starts_again = step <= self._last_step and last_key == _STEP_TIME
         if last_key in self._followed and not starts_again:
@@ -147,7 +111,7 @@ class Nemo2Parser:
         out.last_of_all |= done.isdigit() and done == batches.strip()
         out.add(fields, prefix, line.offset, line.line)
 
-    def _remember(self, step: int, fields: _Fields, out: Collector) -> None:
+    def _remember(self, step: int, fields: Fields, out: Collector) -> None:
         self._last_step = step
         # The printer repeats the last validation's loss; a new value marks the step after a validation.
         val_loss = fields.get("val_loss")
@@ -156,12 +120,12 @@ class Nemo2Parser:
             out.validations[step - 1] = val_loss
 
 
-def _read(parts: Sequence[str], whole: bool) -> tuple[_Fields, list[str], bool]:
+def _read(parts: Sequence[str], whole: bool) -> tuple[Fields, list[str], bool]:
     """Returns the fields that can be trusted, all keys in order, and whether there was nothing to object to.
 
     Only a separator behind it proves that a number is whole; for the last one `whole` says it.
     """
-    fields: _Fields = {}
+    fields: Fields = {}
     keys: list[str] = []
     name = ""
     good = True

@@ -93,8 +93,8 @@ def _whole(value: object) -> int | None:
 FORMAT = Format(
     name="nemo2_dllogger",
     title="NeMo (dllogger)",
-    signs=(_MARKER.encode(),),
-    markers=(_MARKER.encode(),),
+    signs=(b'DLLL {"',),
+    markers=(b'DLLL {"',),
     recognise=lambda text: _MARKER + "{" in text and '"data"' in text,
     new_parser=lambda: LineParser(parse),
     example='DLLL {"step": 47, "data": {"reduced_train_loss": 8.6, "train_step_timing in s": 32.46}}',
