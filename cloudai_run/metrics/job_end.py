@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from cloudai_run.metrics.samples import ParsedLog
 
 if TYPE_CHECKING:
     from cloudai_run.executors.outcome import Outcome
@@ -11,6 +14,26 @@ if TYPE_CHECKING:
 
 # The job was ended from outside: that a stage's exit code is not 0 then says nothing more.
 _ENDED_FROM_OUTSIDE = frozenset({"TIMEOUT", "DEADLINE", "CANCELLED", "PREEMPTED", "NODE_FAIL"})
+
+_TOLD_BY_THE_LOG = frozenset({"time_limit", "cancelled", "node_failure"})
+
+
+def job_words(job: Outcome) -> str:
+    """Returns how a job stands or ended, in one to three lines."""
+    text = job.text()
+    return text if job.job_id else f"job {text}"
+
+
+def without_consequences(log: ParsedLog, job: Outcome | None) -> ParsedLog:
+    """Returns the log of a job that was ended from outside without blame for its ranks: srun names each as failed."""
+    outside = job is not None and str(job.state) in _ENDED_FROM_OUTSIDE
+    if not outside and not any(failure.kind in _TOLD_BY_THE_LOG for failure in log.failures):
+        return log
+    failures = (
+        replace(failure, fatal=False) if failure.kind == "rank_failed" else failure
+        for failure in log.failures
+    )
+    return replace(log, failures=tuple(failures))
 
 
 def exit_code_of(stage: str, runs: Sequence[StageRun], job: Outcome | None) -> int | None:
@@ -25,9 +48,10 @@ def job_reasons(job: Outcome | None) -> tuple[str, ...]:
     """Returns why a run is not complete by its job's end: it failed, was ended, or goes on; empty otherwise."""
     if job is None or job.state.succeeded:
         return ()
+    words = job_words(job).splitlines()[0]
     if job.state.ended:
-        return (job.text().splitlines()[0],)
-    return () if str(job.state) == "UNKNOWN" else (f"the job has not ended: {job.text().splitlines()[0]}",)
+        return (words,)
+    return () if str(job.state) == "UNKNOWN" else (f"the job has not ended: {words}",)
 
 
 def why_no_log(stage: str, runs: Sequence[StageRun]) -> str:

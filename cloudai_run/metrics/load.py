@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cloudai_run.errors import UserError
 from cloudai_run.metrics.compare_config import RunFacts
+from cloudai_run.metrics.job_end import job_words
 from cloudai_run.metrics.parse import STDIN, parse_files, parse_run
 from cloudai_run.metrics.report import Report
 from cloudai_run.metrics.report_build import build_report, shape_of
@@ -124,7 +125,7 @@ def _nothing(run: RunFolder, job: Outcome | None, note: str | None, error: UserE
     if job is None:
         lines.append(f"  it was not submitted, or its folder is not whole: {run.path}")
         return "\n".join(lines)
-    lines += [f"  {line.strip()}" for line in job.text().splitlines()]
+    lines += [f"  {line.strip()}" for line in job_words(job).splitlines()]
     lines += [f"  {note}"] if note else []
     if job.state.succeeded:
         lines += [f"  {line.strip()}" for line in str(error).splitlines()[:2]]

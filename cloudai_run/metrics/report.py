@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cloudai_run.metrics.compare_config import RunFacts
 from cloudai_run.metrics.definitions import METRICS, Metric
+from cloudai_run.metrics.job_end import job_words
 from cloudai_run.metrics.run_data import RunData
 from cloudai_run.metrics.samples import ParsedLog, RankSpread, Statistics, Status, Validity, Window
 from cloudai_run.metrics.throughput import FrameworkCheck, RunShape, Throughput
@@ -102,6 +103,11 @@ class Report:
     def main(self) -> StageReport:
         """The measured stage."""
         return next(stage for stage in self.stages if stage.name == self.measured)
+
+    @property
+    def outcome(self) -> str | None:
+        """How the job stands or ended, in one to three lines; None if nobody knows."""
+        return job_words(self.job) if self.job else None
 
     @property
     def smoke(self) -> bool:

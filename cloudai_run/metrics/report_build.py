@@ -14,7 +14,7 @@ from cloudai_run.metrics.bandwidth import METRIC_NAMES, bandwidths, judge_bandwi
 from cloudai_run.metrics.compare_config import RunFacts
 from cloudai_run.metrics.definitions import METRICS
 from cloudai_run.metrics.flops import ModelShape
-from cloudai_run.metrics.job_end import exit_code_of, job_reasons, why_no_log
+from cloudai_run.metrics.job_end import exit_code_of, job_reasons, why_no_log, without_consequences
 from cloudai_run.metrics.ranks import rank_spread
 from cloudai_run.metrics.report import Report, StageReport
 from cloudai_run.metrics.samples import ParsedLog, Step, Validity, Window
@@ -91,7 +91,14 @@ def build_report(
     """
     logs, measured = _with_measured(logs, facts.record)
     stages = tuple(
-        _stage(name, log, facts.record, shape, window, exit_code_of(name, stage_runs, job))
+        _stage(
+            name,
+            without_consequences(log, job),
+            facts.record,
+            shape,
+            window,
+            exit_code_of(name, stage_runs, job),
+        )
         if log.sources
         else _without_log(name, log, why_no_log(name, stage_runs))
         for name, log in logs.items()

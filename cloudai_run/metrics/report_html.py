@@ -76,12 +76,13 @@ def _body(report: Report) -> Iterator[str]:
     yield f'<p class="soft">{escape(", ".join(word for word in words if word))}</p>'
     if report.smoke:
         yield f'<p class="smoke"><b>{SMOKE_LINE}.</b> It shows that the run works, not how fast it is.</p>'
-    if report.job:
-        yield f'<p class="job">{escape(report.job.text())}</p>'
+    if report.outcome:
+        yield f'<p class="job">{escape(report.outcome)}</p>'
     if report.note:
         yield f'<p class="job">{escape(report.note)}</p>'
-    if report.reasons:
-        items = "".join(f"<li>{escape(reason)}</li>" for reason in report.reasons)
+    job = (report.outcome or "").splitlines()
+    if reasons := [reason for reason in report.reasons if reason not in job]:
+        items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
         edge = " incomplete-edge" if report.status == "incomplete" else ""
         yield f'<ul class="reasons{edge}">{items}</ul>'
     yield f'<div class="cards">{"".join(_cards(report))}</div>'

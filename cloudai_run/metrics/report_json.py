@@ -24,7 +24,7 @@ def report_json(report: Report) -> dict[str, Json]:
         "smoke": report.smoke,
         "status": report.status,
         "reasons": list(report.reasons),
-        "outcome": report.job.text() if report.job else None,
+        "outcome": report.outcome,
         "job": _job(report),
         "note": report.note,
         "measured_stage": report.measured,

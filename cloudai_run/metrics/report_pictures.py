@@ -81,7 +81,7 @@ def rank_map(stage: StageReport, title: str) -> str:
         ]
         for rank in ranks
     ]
-    figure = new_figure(min(9.0, 1.2 + 0.22 * len(ranks)))
+    figure = new_figure(min(9.0, 1.5 + 0.22 * len(ranks)))
     axes = figure.add_subplot()
     known = [100 * abs(value - 1) for row in rows for value in row if not math.isnan(value)]
     limit = max([*known, 100 * _LEAST_SCALE])
@@ -153,7 +153,8 @@ def _draw_stages(axes: Axes, spans: Sequence[Span]) -> None:
             length, words = span.length_s, f"{span.length_s:.1f} s"
             axes.barh(row, length, left=span.start_s, color=RED if span.exit_code else BLUE, height=0.6)
             words += f", exit code {span.exit_code}" if span.exit_code else ""
-        axes.text(span.start_s + length, row, f" {words}", va="center", fontsize=8)
+        place = (span.start_s + length, row)
+        axes.annotate(words, place, xytext=(5, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(range(len(spans)), [span.label for span in spans], fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.15)

@@ -105,8 +105,8 @@ def draw_step_time(axes: Axes, stage: StageReport) -> None:
             label="measured",
             rasterized=raster,
         )
-        _rank_band(axes, stage)
-    top = _top(timed, measured)
+    slowest = _rank_band(axes, stage)
+    top = _top(timed, measured, slowest)
     shown = [(x, y) for x, y in outside if y <= top]
     if shown:
         axes.plot(
@@ -122,24 +122,30 @@ def draw_step_time(axes: Axes, stage: StageReport) -> None:
     if len(shown) < len(outside):
         axes.set_ylim(top=top)
         _mark_off_scale(axes, [(x, y) for x, y in outside if y > top], top)
-    axes.set_xlabel("step")
+    _by_step(axes)
     axes.set_ylabel("step time (s)")
     if timed:
         axes.legend(fontsize=8, frameon=False, ncols=5, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0)
+
+
+def _by_step(axes: Axes) -> None:
+    axes.set_xlabel("step")
+    axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _timed(steps: Sequence[Step]) -> list[tuple[int, float]]:
     return [(step.step, step.step_time_s) for step in steps if step.step_time_s is not None]
 
 
-def _top(timed: Sequence[tuple[int, float]], measured: Sequence[tuple[int, float]]) -> float:
+def _top(timed: Sequence[tuple[int, float]], measured: Sequence[tuple[int, float]], slowest: float) -> float:
     """Returns the upper edge of the axis: steps left out do not flatten those that are measured."""
-    highest = max((y for _, y in timed), default=1.0)
+    highest = max(slowest, *(y for _, y in timed)) if timed else 1.0
     if not measured:
         return highest
     times = sorted(y for _, y in measured)
-    limit = max(times[-1], _OFF_SCALE * times[len(times) // 2])
-    return highest if highest <= limit else times[-1] + 0.25 * (times[-1] - times[0] or times[-1])
+    top = max(times[-1], slowest)
+    limit = max(top, _OFF_SCALE * times[len(times) // 2])
+    return highest if highest <= limit else top + 0.25 * (top - times[0] or top)
 
 
 def _mark_off_scale(axes: Axes, points: Sequence[tuple[int, float]], top: float) -> None:
@@ -152,17 +158,18 @@ def _mark_off_scale(axes: Axes, points: Sequence[tuple[int, float]], top: float)
         )
 
 
-def _rank_band(axes: Axes, stage: StageReport) -> None:
-    """The fastest and the slowest rank of each measured step."""
+def _rank_band(axes: Axes, stage: StageReport) -> float:
+    """Shows the fastest and the slowest rank of each measured step; returns the slowest of all, 0 without ranks."""
     if stage.ranks is None:
-        return
+        return 0.0
     by_step: dict[int, list[float]] = {step.step: [] for step in stage.window.steps}
     for step in stage.log.steps:
         if step.step in by_step and step.step_time_s is not None:
             by_step[step.step].append(step.step_time_s)
     known = {number: times for number, times in by_step.items() if times}
-    low, high = ([edge(times) for times in known.values()] for edge in (min, max))
+    low, high = [min(times) for times in known.values()], [max(times) for times in known.values()]
     axes.fill_between(list(known), low, high, color=BLUE, alpha=0.2, linewidth=0, label="all ranks")
+    return max(high, default=0.0)
 
 
 def draw_histogram(axes: Axes, stage: StageReport) -> None:
@@ -203,6 +210,6 @@ def draw_loss(axes: Axes, stage: StageReport) -> None:
     bad = [step.step for step in steps if step.loss is not None and not math.isfinite(step.loss)]
     if bad:
         axes.axvspan(bad[0] - 0.5, bad[-1] + 0.5, color=RED, alpha=0.2, linewidth=0, label="not a number")
-    axes.set_xlabel("step")
+    _by_step(axes)
     axes.set_ylabel("loss")
     axes.legend(fontsize=8, frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0)

@@ -115,6 +115,8 @@ def remarks(report: Report, stage: StageReport) -> Iterator[str]:
         check = stage.framework_check
         agrees = f"the framework's own {check.framework_tflops_per_gpu:.4g} TFLOP/s/GPU agrees with ours"
         said.append(check.message or agrees)
+    if stage.values.get("mfu", 0.0) > 1:
+        said.append("mfu is over 100 %: batch, sequence, GPUs, precision or model are not this log's")
     if log.restarts:
         said.append(
             f"{plural(log.restarts, 'restart')}: {plural(log.superseded, 'repeated step')} replaced by the later one"

@@ -43,11 +43,11 @@ def report_markdown(report: Report) -> str:
     lines = [f"### {_plain(report.label)}: {report.status}", ""]
     if report.smoke:
         lines += [f"**{SMOKE_LINE}**", ""]
-    job = report.job.text().splitlines()[0] if report.job else None
+    job = report.outcome.splitlines()[0] if report.outcome else None
     said = [summary_words(report), job, *(reason for reason in report.reasons if reason != job), report.note]
     lines += [f"- {_plain(text)}" for text in said if text]
     for stage in report.stages:
-        lines += ["", *_stage(report, stage)]
+        lines += [*([""] if lines[-1] else []), *_stage(report, stage)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -25,7 +25,7 @@ def report_text(report: Report) -> str:
     """Returns the whole report as lines for a terminal."""
     lines = [SMOKE_LINE] if report.smoke else []
     lines.append(f"run {report.label}: {report.status}")
-    job = report.job.text().splitlines() if report.job else []
+    job = (report.outcome or "").splitlines()
     lines += [f"  {line.strip()}" for line in job]
     lines += [f"  {reason}" for reason in report.reasons if reason not in job]
     lines += [f"  {text}" for text in (summary_words(report), report.note) if text]

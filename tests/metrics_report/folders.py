@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -21,35 +22,60 @@ CONFIG = {
 }
 
 
+_FULL_RUN = RunRecord(
+    run_id=RUN_ID,
+    name="llama3_8b",
+    recipe="llama3_8b",
+    framework="nemo",
+    created_utc="2026-12-01T00:00:00+00:00",
+    smoke=False,
+    num_nodes=1,
+    num_gpus_per_node=8,
+    overrides=("trainer.max_steps=60",),
+    command=("nemo", "llm", "pretrain", "--factory", "llama3_8b", "log.name='a b'"),
+    versions={"cloudai-run": "0.1.0", "nemo_run": "0.11.1"},
+    schema_versions={"nemo_toolkit": "2.7.3"},
+    executor={"name": "slurm", "kind": "slurm", "nodes": 1, "partition": "batch"},
+    env={"NCCL_DEBUG": "WARN"},
+    gpu_model="NVIDIA H100 80GB HBM3",
+    precision="fp8",
+    container_image="nvcr.io/nvidia/nemo:25.04",
+    global_batch_size=128,
+    micro_batch_size=1,
+    seq_length=8192,
+    max_steps=60,
+    model=model_shape("llama3_8b").to_mapping(),
+    stages=({"name": "train", "framework": "nemo", "measured": True},),
+)
+PAXML_STAGES = (
+    {"name": "profile", "framework": "paxml", "measured": False},
+    {"name": "perf", "framework": "paxml", "measured": True},
+)
+
+
 def record(**changes: object) -> RunRecord:
     """A full llama3_8b run on one node of 8 H100."""
-    values: dict[str, object] = {
-        "run_id": RUN_ID,
-        "name": "llama3_8b",
-        "recipe": "llama3_8b",
-        "framework": "nemo",
-        "created_utc": "2026-12-01T00:00:00+00:00",
-        "smoke": False,
-        "num_nodes": 1,
-        "num_gpus_per_node": 8,
-        "overrides": ("trainer.max_steps=60",),
-        "command": ("nemo", "llm", "pretrain", "--factory", "llama3_8b", "log.name='a b'"),
-        "versions": {"cloudai-run": "0.1.0", "nemo_run": "0.11.1"},
-        "schema_versions": {"nemo_toolkit": "2.7.3"},
-        "executor": {"name": "slurm", "kind": "slurm", "nodes": 1, "partition": "batch"},
-        "env": {"NCCL_DEBUG": "WARN"},
-        "gpu_model": "NVIDIA H100 80GB HBM3",
-        "precision": "fp8",
-        "container_image": "nvcr.io/nvidia/nemo:25.04",
-        "global_batch_size": 128,
-        "micro_batch_size": 1,
-        "seq_length": 8192,
-        "max_steps": 60,
-        "model": model_shape("llama3_8b").to_mapping(),
-        "stages": ({"name": "train", "framework": "nemo", "measured": True},),
+    return replace(_FULL_RUN, **changes)
+
+
+def paxml_record(**changes: object) -> RunRecord:
+    """A grok1 run in two stages; PAXML's experiments name no shape that the record has not."""
+    values = {
+        "run_id": "grok1_20261201T000000Z",
+        "name": "grok1",
+        "recipe": "grok1",
+        "framework": "paxml",
+        "num_nodes": 8,
+        "global_batch_size": 16,
+        "precision": "bf16",
+        "max_steps": 20,
+        "model": model_shape("grok1").to_mapping(),
+        "command": ("python3", "-m", "paxml.main"),
+        "overrides": (),
+        "stages": PAXML_STAGES,
+        "xla_flags": {"perf": {"xla_gpu_enable_latency_hiding_scheduler": True}},
     }
-    make: Callable[..., RunRecord] = RunRecord
-    return make(**{**values, **changes})
+    return replace(_FULL_RUN, **{**values, **changes})
 
 
 def write_folder(
@@ -125,3 +151,37 @@ def nemo_log(
     if ended:
         lines.append(f"{label}`Trainer.fit` stopped: `max_steps={total}` reached.")
     return "".join(f"{line}\n" for line in lines)
+
+
+def paxml_log(
+    times: Sequence[float], *, rank: int = 0, ranks: int = 1, ended: bool = True, label: str = ""
+) -> str:
+    """The lines that one PAXML process prints: at most 20 step times, no loss."""
+    head = "I1201 00:00:{second:02d}.000000 1407{rank:04d} {source}] "
+
+    def line(second: int, source: str, text: str) -> str:
+        return f"{label}{head.format(second=second % 60, rank=rank, source=source)}{text}\n"
+
+    lines = [line(0, "setup_jax.py:77", f"JAX process: {rank} / {ranks}")]
+    lines.append(line(0, "executors.py:349", "[PAX STATUS]: Starting training loop."))
+    for step, seconds in enumerate(times[:20]):
+        if step < 5:
+            lines.append(line(step, "executors.py:397", f"[PAX STATUS]: Beginning step `{step}`."))
+        lines.append(line(step, "programs.py:380", f"[PAX STATUS]: train_step() took {seconds:.6f} seconds."))
+    if ended:
+        text = "[PAX STATUS]: E2E time: Elapsed time for <_main>: 59.00 seconds  (@ <.../paxml/main.py:494>)"
+        lines.append(line(59, "py_utils.py:1043", text))
+    return "".join(lines)
+
+
+def ranked_log(ranks: int, count: int, *, slow: int, first_rank: int = 0) -> str:
+    """A node's log, labelled by srun, of ranks of which one is slow."""
+    times = steps_of(count, 2.0)
+    texts = [
+        nemo_log(
+            [seconds * (1.09 if rank == slow else 1 + 0.0005 * rank) for seconds in times],
+            label=f"{rank}: ",
+        ).splitlines(keepends=True)
+        for rank in range(first_rank, first_rank + ranks)
+    ]
+    return "".join(line for together in zip(*texts, strict=True) for line in together)
