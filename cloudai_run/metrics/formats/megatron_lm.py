@@ -71,9 +71,7 @@ class MegatronParser:
         if keys:
             loss = next((key for key in _LOSSES if key in keys), None)
             known = {key: field for key, field in _FIELDS.items() if key not in _LOSSES or key == loss}
-            self._layout = Layout.of(
-                r"iteration +(\d+)/ *(\d+) \|", keys, known, r" +KEY: +VALUE +\|", r"[ \t]*(?=\r?\n)"
-            )
+            self._layout = Layout.of(_LAID_OUT, keys, known, r" +KEY: +VALUE +\|", r"[ \t]*(?=\r?\n)")
 
     def finish(self, out: Collector) -> None:
         """Does nothing."""
