@@ -6,65 +6,92 @@ import json
 import lzma
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from cloudai_run.recipes import catalogue
 from cloudai_run.recipes.nemo import exporter, schema
-from cloudai_run.recipes.nemo.schema import Schema
+from cloudai_run.recipes.nemo.schema import Schema, Tree
 from cloudai_run.recipes.nemo.tree import to_tree
+
+NAMES = list(catalogue.descriptions())[:9]
+# One process for all, since importing NeMo takes 10 to 20 s. The script is a copy: it has to stand alone.
+PROGRAM = """
+import json, sys
+import exporter
+from nemo.collections import llm
+
+exporter.main(["--recipe", "llama3_8b", "--image", "an/image:1", "--output", "mine.jsonl.xz"])
+trees = {
+    name: exporter.encode(getattr(llm, name).pretrain_recipe(num_nodes=3, num_gpus_per_node=5))
+    for name in sys.argv[1:]
+}
+with open("trees.json", "w") as file:
+    json.dump(trees, file)
+exporter.main(["--recipe", "llama3_9b", "--output", "none.jsonl.xz"])
+"""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What the exporter made of the installed NeMo.
+
+    Attributes:
+        schema: The schema of llama3_8b alone.
+        trees: NeMo's own recipes for 3 nodes of 5 GPUs, by name.
+        exit_code: Of an export of a recipe that does not exist.
+        stderr: Its last line.
+    """
+
+    schema: Schema
+    trees: dict[str, dict[str, Tree]]
+    exit_code: int
+    stderr: str
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Schema:
-    """Exports llama3_8b in a process of its own: importing NeMo changes the process."""
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     folder = tmp_path_factory.mktemp("export")
-    # The script is copied: it has to stand alone.
-    script = folder / "exporter.py"
-    script.write_bytes(Path(exporter.__file__).read_bytes())
-    output = folder / "mine.jsonl.xz"
-    subprocess.run(
-        [
-            sys.executable,
-            str(script),
-            "--recipe",
-            "llama3_8b",
-            "--image",
-            "an/image:1",
-            "--output",
-            str(output),
-        ],
-        cwd=folder,
-        check=True,
+    (folder / "exporter.py").write_bytes(Path(exporter.__file__).read_bytes())
+    (folder / "program.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, "program.py", *NAMES], cwd=folder, capture_output=True, text=True)
+    assert (folder / "trees.json").is_file(), done.stderr
+    assert not (folder / "none.jsonl.xz").exists()
+    return Exported(
+        schema=schema.read_schema("mine", folder / "mine.jsonl.xz"),
+        trees=json.loads((folder / "trees.json").read_text()),
+        exit_code=done.returncode,
+        stderr=done.stderr.splitlines()[-1],
     )
-    return schema.read_schema("mine", output)
 
 
 @pytest.mark.nemo
-def test_llama3_8b_is_as_shipped(exported: Schema) -> None:
-    shipped = schema.load()
-    assert exported.recipes["llama3_8b"] == shipped.recipes["llama3_8b"]
-    assert set(exported.recipes) == {"llama3_8b"}
-    for name in exported.targets:
-        assert exported.targets[name] == shipped.targets[name], name
-    assert len(exported.targets) >= 17
-    for name, members in exported.enums.items():
+def test_llama3_8b_is_as_shipped(exported: Exported) -> None:
+    shipped, found = schema.load(), exported.schema
+    assert found.recipes["llama3_8b"] == shipped.recipes["llama3_8b"]
+    assert set(found.recipes) == {"llama3_8b"}
+    for name in found.targets:
+        assert found.targets[name] == shipped.targets[name], name
+    assert len(found.targets) >= 17
+    for name, members in found.enums.items():
         assert members == shipped.enums[name]
-    assert exported.image == "an/image:1"
-    assert exported.versions["nemo_toolkit"] == shipped.versions["nemo_toolkit"]
+    assert found.image == "an/image:1"
+    assert found.versions["nemo_toolkit"] == shipped.versions["nemo_toolkit"]
 
 
 @pytest.mark.nemo
-def test_an_unknown_recipe_is_named(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, exporter.__file__, "--recipe", "llama3_9b", "--output", str(tmp_path / "x")],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "error: NeMo has no recipe llama3_9b; it has baichuan2_7b, " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "x").exists()
+def test_an_unknown_recipe_is_named(exported: Exported) -> None:
+    assert exported.exit_code == 2
+    assert exported.stderr.startswith("error: NeMo has no recipe llama3_9b; it has baichuan2_7b, ")
+
+
+@pytest.mark.nemo
+@pytest.mark.parametrize("name", NAMES)
+def test_the_factories_give_what_nemos_own_give_for_any_size(exported: Exported, name: str) -> None:
+    ours = to_tree(catalogue.find_factory(name)(num_nodes=3, num_gpus_per_node=5))
+    del ours["workload"]
+    assert ours == exported.trees[name]
 
 
 def test_lines_hold_a_header_and_then_what_it_names() -> None:
@@ -113,24 +140,3 @@ def test_the_shipped_file_is_deterministic_and_small() -> None:
     for line in lines[:-1]:
         assert json.dumps(json.loads(line), separators=(",", ":"), ensure_ascii=False) == line
     assert lines[-1] == ""
-
-
-@pytest.mark.nemo
-def test_the_factories_give_what_nemos_own_give_for_any_size(tmp_path: Path) -> None:
-    program = (
-        "import json, sys\n"
-        "sys.path.insert(0, sys.argv[1])\n"
-        "import exporter\n"
-        "from nemo.collections import llm\n"
-        "trees = {name: exporter.encode(getattr(llm, name).pretrain_recipe(num_nodes=3, num_gpus_per_node=5))\n"
-        "         for name in sys.argv[3:]}\n"
-        "open(sys.argv[2], 'w').write(json.dumps(trees))\n"
-    )
-    output, names = tmp_path / "trees.json", list(catalogue.descriptions())[:9]
-    folder = str(Path(exporter.__file__).parent)
-    subprocess.run([sys.executable, "-c", program, folder, str(output), *names], cwd=tmp_path, check=True)
-    nemos = json.loads(output.read_text())
-    for name in names:
-        ours = to_tree(catalogue.find_factory(name)(num_nodes=3, num_gpus_per_node=5))
-        del ours["workload"]
-        assert ours == nemos[name], name
