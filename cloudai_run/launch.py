@@ -149,15 +149,17 @@ def finish(run_id: str, run_dir: Path, ended: Outcome, *, as_json: bool) -> int:
     try:
         report = run_report(find_run(str(run_dir)))
     except UserError as error:
-        raise RunFailed(
-            f"{ended.text()}\n  log: cloudai-run logs {run_id}" if not ended.state.succeeded else str(error)
-        )
+        raise RunFailed(str(error) if ended.state.succeeded else _failure(ended, run_id)) from error
     payload = json.dumps(report_json(report), indent=2)
     (run_dir / REPORT_FILE).write_text(f"{payload}\n", encoding="utf-8")
     typer.echo(payload if as_json else report_text(report), nl=as_json)
     if not ended.state.succeeded:
-        raise RunFailed(f"{ended.text()}\n  log: cloudai-run logs {run_id}")
+        raise RunFailed(_failure(ended, run_id))
     return 1 if report.main.validity.status == "invalid" else 0
+
+
+def _failure(ended: Outcome, run_id: str) -> str:
+    return f"{ended.text()}\n  log: cloudai-run logs {run_id}"
 
 
 def write_run_folder(resolved: Resolved, run_id: str, run_dir: Path) -> None:

@@ -11,7 +11,7 @@ from cloudai_run.config_file import ExecutorSpec, Settings
 from cloudai_run.errors import UserError
 from cloudai_run.executor_fields import with_overrides
 from cloudai_run.frameworks import Config, Framework, Layout, RuleViolation, framework_of
-from cloudai_run.overrides import apply, parse, split_run
+from cloudai_run.overrides import Naming, apply, check_tree, parse, split_run
 from cloudai_run.plugins import with_plugins
 
 # HF_TOKEN, WANDB_API_KEY, AWS_SECRET_ACCESS_KEY, MLFLOW_TRACKING_PASSWORD ...
@@ -124,17 +124,26 @@ def refuse_secrets(env: Mapping[str, str]) -> None:
 
 
 def _base(request: Request, executor: ExecutorSpec) -> tuple[Framework, Config]:
+    image = executor.fields.get("container_image")
+    image = str(image) if image else None
     if request.config is not None:
-        recipe = request.config.get("workload", {})
-        name = recipe.get("factory") if isinstance(recipe, dict) else None
-        if not isinstance(name, str):
-            raise UserError("the configuration does not say which recipe it is of (workload.factory)")
-        return framework_of(name), request.config
+        framework = framework_of(_recipe_name(request.config)).for_image(image)
+        # The workload node is this project's own: what reads it checks it.
+        body = {name: value for name, value in request.config.items() if name != "workload"}
+        check_tree(body, framework.recipe_tree(), framework.schema, Naming.recipe(framework.recipe))
+        return framework, request.config
     if request.factory is None:
         raise UserError("which recipe?\n  give --factory NAME or --yaml FILE; names: cloudai-run list")
-    image = executor.fields.get("container_image")
-    framework = framework_of(request.factory).for_image(str(image) if image else None)
+    framework = framework_of(request.factory).for_image(image)
     return framework, framework.recipe_tree()
+
+
+def _recipe_name(config: Config) -> str:
+    workload = config.get("workload")
+    name = workload.get("factory") if isinstance(workload, dict) else None
+    if not isinstance(name, str):
+        raise UserError("the configuration does not say which recipe it is of (workload.factory)")
+    return name
 
 
 def _smoke_or_not(

@@ -20,15 +20,38 @@ Out = Annotated[
 ]
 
 
+def _complete_factory(incomplete: str) -> list[str]:
+    from cloudai_run.recipes.catalogue import RECIPES
+
+    return [name for name in RECIPES if name.startswith(incomplete)]
+
+
+def _complete_override(context: typer.Context, incomplete: str) -> list[str]:
+    from cloudai_run.overrides import complete
+
+    if incomplete.startswith("run.executor="):
+        return [
+            f"run.executor={name}"
+            for name in config_file.load().executors
+            if name.startswith(incomplete[13:])
+        ]
+    return complete(incomplete, str(context.params.get("factory") or ""))
+
+
 def pretrain(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATH=VALUE]...", help="trainer.max_steps=5, run.executor=slurm, run.env.NAME=text ..."
+            metavar="[PATH=VALUE]...",
+            help="trainer.max_steps=5, run.executor=slurm, run.env.NAME=text ...",
+            autocompletion=_complete_override,
         ),
     ] = None,
     factory: Annotated[
-        str | None, typer.Option("--factory", "-f", help="The recipe's name: cloudai-run list")
+        str | None,
+        typer.Option(
+            "--factory", "-f", help="The recipe's name: cloudai-run list", autocompletion=_complete_factory
+        ),
     ] = None,
     yaml: Annotated[
         Path | None,
