@@ -17,9 +17,8 @@ from cloudai_run.recipes.paxml.settings import Place, Settings, flags_of, produc
 MAX_LINES = 6
 TIMED_STEPS = 20
 """PAXML prints the time of the first 20 steps of a process only (paxml 1.4.0 programs.py, `log_first_n(..., 20)`)."""
-WARMUP_STEPS = 5
-"""Steps that a report drops: the first holds the compilation, the next ones fill the queue of dispatched steps."""
-MIN_SAMPLES = 5
+MIN_SAMPLES = 10
+"""Step times that a report wants for its statistics, after it left a fifth of them out as warm-up."""
 
 
 @dataclass(frozen=True)
@@ -230,17 +229,23 @@ def refuse(violations: Iterable[Violation], name: str) -> None:
     raise RecipeError(f"{name} cannot run so: " + "\n  ".join(line.strip() for line in lines))
 
 
+def samples_of(max_steps: int) -> int:
+    """Returns how many step times of a run are left after the warm-up."""
+    timed = min(max_steps, TIMED_STEPS)
+    return timed - max(1, timed // 5) if timed > 0 else 0
+
+
 def notes(settings: Settings) -> list[str]:
     """Returns what a user should know of a run that can start, one line each."""
     steps = settings.number("max_steps")
     if steps is None:
         return [f"{settings.fdl_config} has no MAX_STEPS: the run ends when it is stopped"]
-    samples = min(int(steps), TIMED_STEPS) - WARMUP_STEPS
     found = []
-    if samples < MIN_SAMPLES:
+    if samples_of(int(steps)) < MIN_SAMPLES:
+        enough = next(count for count in range(TIMED_STEPS) if samples_of(count) >= MIN_SAMPLES)
         found.append(
-            f"max_steps={steps:g} leaves {max(0, samples)} step times after {WARMUP_STEPS} of warm-up: "
-            f"from {WARMUP_STEPS + MIN_SAMPLES} on there are enough"
+            f"max_steps={steps:g} leaves {samples_of(int(steps))} step times after the warm-up: "
+            f"from {enough} on there are enough for statistics"
         )
     if steps > TIMED_STEPS:
         found.append(f"PAXML prints the time of the first {TIMED_STEPS} of max_steps={steps:g} steps only")

@@ -9,6 +9,8 @@ from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import api, rules, stages
 from cloudai_run.recipes.paxml.settings import Place, placed, settings_of
 
+from cloudai_run.metrics import window
+
 
 def broken(
     recipe: run.Partial, nodes: int = 8, ntasks: int = 8, gpus: int | None = 8, local: bool = False
@@ -186,8 +188,15 @@ def test_an_error_is_one_message_of_at_most_six_lines() -> None:
     ("steps", "notes"),
     [
         (20, []),
-        (10, []),
-        (6, ["max_steps=6 leaves 1 step times after 5 of warm-up: from 10 on there are enough"]),
+        (12, []),
+        (
+            8,
+            ["max_steps=8 leaves 7 step times after the warm-up: from 12 on there are enough for statistics"],
+        ),
+        (
+            0,
+            ["max_steps=0 leaves 0 step times after the warm-up: from 12 on there are enough for statistics"],
+        ),
         (100, ["PAXML prints the time of the first 20 of max_steps=100 steps only"]),
     ],
 )
@@ -196,6 +205,13 @@ def test_notes_on_the_number_of_step_times(steps: int, notes: list[str]) -> None
     fdl = tree["fdl"]
     assert isinstance(fdl, dict)
     assert api.notes({**tree, "fdl": {**fdl, "max_steps": steps}}) == notes
+
+
+@pytest.mark.parametrize("steps", range(30))
+def test_the_notes_count_as_the_report_does(steps: int) -> None:
+    timed = min(steps, rules.TIMED_STEPS)
+    assert rules.samples_of(steps) == timed - window.warm_up_steps("paxml", timed)
+    assert rules.MIN_SAMPLES == window.ENOUGH_STEPS
 
 
 def test_a_class_without_an_end_is_noted() -> None:
