@@ -221,8 +221,8 @@ def parser_view(target: Callable[..., object], param: inspect.Parameter) -> str:
     """Says how NeMo-Run's command line reads this parameter.
 
     Returns:
-        "typed"; "inferred" (by the value's looks); "text" (what names nothing importable arrives as a string); or "refused"
-        (resolving the annotation fails there, so that no value is accepted).
+        "typed"; "inferred" (by the value's looks); "text" (what names nothing importable arrives as a string); or
+        "refused" (resolving the annotation fails there, so that no value is accepted).
     """
     from nemo_run.cli import cli_parser
 

@@ -111,11 +111,21 @@ def read_schema(schema_id: str, path: Path) -> Schema:
         header = json.loads(lines[0])
         if header["schema_version"] != SCHEMA_VERSION:
             found = header["schema_version"]
-            raise RecipeError(f"{path} has schema version {found}; this release reads version {SCHEMA_VERSION}")
+            raise RecipeError(
+                f"{path} has schema version {found}; this release reads version {SCHEMA_VERSION}"
+            )
         return _read(schema_id, header, iter(lines[1:]))
     except StopIteration as error:
         raise RecipeError(f"{path} is not a schema file: it ends too early") from error
-    except (OSError, EOFError, lzma.LZMAError, UnicodeError, json.JSONDecodeError, LookupError, TypeError) as error:
+    except (
+        OSError,
+        EOFError,
+        lzma.LZMAError,
+        UnicodeError,
+        json.JSONDecodeError,
+        LookupError,
+        TypeError,
+    ) as error:
         raise RecipeError(f"{path} is not a schema file: {error}") from error
 
 
@@ -154,12 +164,16 @@ def schema_folder() -> Path:
 
 
 def schema_files() -> dict[str, Path]:
-    """Returns the known schema files by id: the shipped ones, then the user's, which win."""
-    return {
-        re.sub(r"\W", "_", path.name.removesuffix(SUFFIX)): path
-        for folder in (_SHIPPED, schema_folder())
-        for path in sorted(folder.glob(f"*{SUFFIX}"))
-    }
+    """Returns the known schema files by id: the shipped ones, then the user's.
+
+    A file of the user's that has a shipped one's name, made in another image of that version, gets `user_` before it.
+    """
+    found: dict[str, Path] = {}
+    for folder in (_SHIPPED, schema_folder()):
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            schema_id = re.sub(r"\W", "_", path.name.removesuffix(SUFFIX))
+            found[f"user_{schema_id}" if schema_id in found else schema_id] = path
+    return found
 
 
 def load(schema_id: str = DEFAULT_ID) -> Schema:

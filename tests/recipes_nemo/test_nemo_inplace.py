@@ -107,7 +107,7 @@ def test_a_missing_nemo_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "import fiddle as fdl\nfdl.build(recipe)()\n",
         "import nemo_run as run\n"
         "with run.Experiment('trial') as experiment:\n"
-        "    experiment.add(recipe, executor=run.LocalExecutor(), name='train')\n"
+        "    experiment.add(recipe, executor=run.LocalExecutor())\n"
         "    experiment.run(detach=False, tail_logs=True)\n",
     ],
     ids=["called", "stock LocalExecutor"],

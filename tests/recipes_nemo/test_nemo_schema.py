@@ -245,3 +245,17 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.delenv("CLOUDAI_RUN_SCHEMA_DIR", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert schema.schema_folder() == tmp_path / "cloudai-run" / "schemas"
+
+
+def test_another_image_of_the_shipped_version_has_a_schema_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = lines_of_shipped()
+    header = json.loads(lines[0]) | {"image": "registry/nemo:mine"}
+    write(tmp_path / "nemo-2.7.3.jsonl.xz", [json.dumps(header), *lines[1:]])
+    monkeypatch.setenv("CLOUDAI_RUN_SCHEMA_DIR", str(tmp_path))
+    assert schema.for_image("registry/nemo:mine") == "user_nemo_2_7_3"
+    assert schema.load().image is None
+    assert (
+        nemo_recipe("llama3_8b", container_image="registry/nemo:mine").workload.schema_id == "user_nemo_2_7_3"
+    )
