@@ -44,7 +44,7 @@ class Run:
         return {int(rank): set(flags.split()) for rank, flags in found}
 
 
-def pretrain(home: Path, recipe: str, steps: int, *words: str, **env: str) -> Run:
+def pretrain(folder: Path, recipe: str, steps: int, *words: str, **env: str) -> Run:
     """Runs `cloudai-run pretrain` on two nodes with one rank each, to the end."""
     layout = [
         "run.executor=slurm",
@@ -62,7 +62,7 @@ def pretrain(home: Path, recipe: str, steps: int, *words: str, **env: str) -> Ru
         timeout=LIMIT_S,
         check=False,
     )
-    (record,) = home.rglob("run.json")
+    (record,) = folder.rglob("run.json")
     assert done.returncode == 0, done.stdout + "".join(
         path.read_text() for path in record.parent.glob("slurm-*.out")
     )
