@@ -73,7 +73,7 @@ def _lost_sight_of(
     if newest is None:
         return running
     if isinstance(newest, Attempt):
-        return merge([newest], "scontrol", runs, submission.stages)
+        return replace(merge([newest], "scontrol", runs, submission.stages), attempts=running.attempts)
     told = merge((), "stages", runs, submission.stages)
     return replace(told, note=f"Slurm lost sight of the job: sacct still says {running.state}")
 

@@ -113,7 +113,7 @@ def merge(
 
 
 def _exit_code(last: Attempt, bad: StageRun | None) -> int | None:
-    """The script's exit code: sacct prints those from 128 on less 128, and for a moment 0 for one that it lost."""
+    """The script's exit code: sacct prints those from 128 on less 128, and 0 for one that it has not heard of."""
     stages = bad.exit_code if bad is not None and bad.exit_code else None
     if stages and last.state is JobState.FAILED and not last.signal and last.exit_code in (0, stages - 128):
         return stages

@@ -133,7 +133,8 @@ class SlurmExecutor(NemoRunSlurmExecutor):
             "mem-per-gpu": self.mem_per_gpu,
             "network": self.network,
             "signal": self.signal,
-            "exclusive": self.exclusive if isinstance(self.exclusive, str) else None,
+            # With its dashes, as the plan's own field of this name has no value.
+            "--exclusive": self.exclusive if isinstance(self.exclusive, str) else None,
         }
         extras: dict[str, Option] = {name: value for name, value in optional.items() if value is not None}
         return Directives(

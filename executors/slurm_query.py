@@ -26,15 +26,26 @@ def slurm_attempts(submission: Submission, shell: Shell) -> tuple[list[Attempt],
     words = ["env", "SLURM_TIME_FORMAT=%s", "sacct", *cluster, "-D", "-X", "-P", "-n"]
     sacct = shell.run([*words, f"--format={SACCT_FIELDS}", "-j", job_id])
     attempts = parse_sacct(sacct.stdout, job_id, submission.submitted_unix_s) if sacct.code == 0 else []
-    if attempts and attempts[-1].state is not JobState.UNKNOWN:
+    if attempts and not _ask_again(attempts, submission):
         return attempts, "sacct"
-    # Accounting is off, does not answer, or has not heard of the job yet.
+    # Accounting is off, does not answer, or has not heard all of the job yet.
     told = ask_controller(submission, shell)
     if isinstance(told, Attempt):
-        return [told], "scontrol"
+        return [*attempts[: told.restarts], told], "scontrol"
+    if attempts:
+        return attempts, "sacct"
     squeue = shell.run(["squeue", *cluster, "-h", "-t", "all", "-o", "%A|%T|%N|%r", "-j", job_id])
     newest = parse_squeue(squeue.stdout, job_id) if squeue.code == 0 else None
-    return ([newest], "squeue") if newest is not None else (attempts, "sacct")
+    return ([newest], "squeue") if newest is not None else ([], "sacct")
+
+
+def _ask_again(attempts: list[Attempt], submission: Submission) -> bool:
+    """Whether the controller may know better than sacct, which hears of a job's changes one by one."""
+    last = attempts[-1]
+    requeued = last.state is JobState.NODE_FAIL and len(attempts) <= submission.retries
+    unexplained = last.state is JobState.CANCELLED and not last.reason and not last.nodes
+    lost_code = last.state is JobState.FAILED and last.exit_code == 0 and last.signal == 0
+    return last.state is JobState.UNKNOWN or requeued or unexplained or lost_code
 
 
 def ask_controller(submission: Submission, shell: Shell) -> Attempt | str | None:

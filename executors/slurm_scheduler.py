@@ -170,6 +170,7 @@ def _submission(
         run_dir=os.path.abspath(executor.job_dir),
         cluster_dir=plan.run_dir,
         stages=tuple(stage.name for stage in plan.stages),
+        retries=plan.retries,
         submitted_unix_s=float(clock) if clock.isdigit() else time.time(),
         secret_file=plan.secrets.path if plan.secrets and plan.secrets.remove else None,
         ssh=ssh,

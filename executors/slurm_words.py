@@ -15,7 +15,7 @@ SACCT_FIELDS = "JobIDRaw,State,ExitCode,NodeList,Reason,Submit"
 CLOCK_SKEW_S = 120.0
 _EXIT_CODE = re.compile(r"(\d+):(\d+)")
 _JOB_ID = re.compile(r"(\d+)(?:;(\S+))?")
-_LOST_DEPENDENCY = ("Dependency", "DependencyNeverSatisfied")
+_LOST_DEPENDENCY = "a job that it depends on did not succeed"
 _NO_NODES = ("", "None assigned", "(null)", "None")
 
 
@@ -90,17 +90,19 @@ def parse_sacct(stdout: str, job_id: str, submitted_unix_s: float = 0.0) -> list
         state = job_state(fields[1])
         code, signal = _exit_code(fields[2], state)
         nodes = _nodes(fields[3])
-        # sacct's reason is why a job last waited: no reason for anything once it ran, or once a person ended it.
-        waits = state is JobState.PENDING or (fields[1] == "CANCELLED" and not nodes)
-        reason = _reason(fields[4]) if waits else ""
+        # sacct's reason is why a job last waited: no reason for anything once it ran, or once a person ended it
+        # ("CANCELLED by 1000").
+        reason = _reason(fields[4]) if state is JobState.PENDING else ""
+        if fields[1] == "CANCELLED" and not nodes and fields[4] in ("Dependency", "DependencyNeverSatisfied"):
+            reason = _LOST_DEPENDENCY
         attempts.append(Attempt(state, code, signal, nodes, reason, restarts=len(attempts)))
     return attempts
 
 
 def _reason(text: str) -> str:
     word = text.strip()
-    if word in _LOST_DEPENDENCY:
-        return "a job that it depends on did not succeed"
+    if word == "DependencyNeverSatisfied":
+        return _LOST_DEPENDENCY
     return "" if word == "None" else word
 
 

@@ -59,6 +59,7 @@ class Submission:
         cluster_dir: the run folder where the job runs; differs from `run_dir` only over SSH.
         stages: names, in order.
         submitted_unix_s: by the clock of the machine that ran sbatch.
+        retries: how often Slurm may start the job again.
         secret_file: made for this job and to be removed with it, None if there is none.
         ssh: None if Slurm's commands run on the machine that submitted.
         pid: process group of a local run.
@@ -73,6 +74,7 @@ class Submission:
     stages: tuple[str, ...]
     submitted_unix_s: float
     cluster: str | None = None
+    retries: int = 0
     secret_file: str | None = None
     ssh: SshTarget | None = None
     pid: int | None = None

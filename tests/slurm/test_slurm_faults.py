@@ -62,7 +62,7 @@ def slow(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowJob
         {"name": "first", "argv": bash("echo first was here")},
         {
             "name": "second",
-            "argv": bash('echo begun on $(hostname); [ -n "$SLURM_RESTART_COUNT" ] || sleep 45; echo over'),
+            "argv": bash('echo begun on $(hostname); [ -n "$SLURM_RESTART_COUNT" ] || sleep 45 && echo over'),
         },
     ]
     out_of_time = launch_stages(
