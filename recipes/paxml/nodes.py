@@ -53,7 +53,7 @@ class Pgle:
     Attributes:
         enabled: False runs the perf stage alone, without a profile.
         mode: `nsys`: a profile stage before the perf stage. `auto`: JAX profiles by itself within the perf stage
-            (JAX_ENABLE_PGLE, from jax 0.4.33).
+            (JAX_ENABLE_PGLE, which the JAX of early 2024 lacks).
         profile: absolute path of an earlier profile on the cluster; skips the profile stage.
         converter: module that turns nsys's report into a profile, or the absolute path of such a program.
         profiling_runs: steps that JAX profiles in mode `auto`.
