@@ -14,6 +14,7 @@
 #   CLOUDAI_RUN_LAB_PORT   first TCP port on loopback addresses, default 17000 (PORT-2 .. PORT+N are used)
 #   CLOUDAI_RUN_LAB_GPUS   made-up GPUs of a node, default 8
 #   CLOUDAI_RUN_LAB_CPUS   made-up CPU cores of a node, default 64
+#   CLOUDAI_RUN_LAB_IMPORT_MS   how long the import of a container takes, default 0
 #
 # Real: munge, MariaDB, slurmdbd, slurmctld, slurmd, sbatch, srun, sacct, PMIx.
 # Stand-ins: pyxis (pyxis_standin.c), enroot and nsys (bin/), the GPUs (/dev/null by another name).
@@ -23,6 +24,7 @@ LAB=${CLOUDAI_RUN_LAB:-/run/cloudai-run-lab}
 PORT=${CLOUDAI_RUN_LAB_PORT:-17000}
 GPUS=${CLOUDAI_RUN_LAB_GPUS:-8}
 CPUS=${CLOUDAI_RUN_LAB_CPUS:-64}
+IMPORT_MS=${CLOUDAI_RUN_LAB_IMPORT_MS:-0}
 HOST=$(hostname -s)
 export SLURM_CONF=$LAB/etc/slurm.conf
 SOCKET=$LAB/run/mysql.sock
@@ -147,7 +149,7 @@ build_standins() {
   # An overlay's upper layer must not lie on the filesystem that holds /.
   mountpoint -q "$LAB/containers" || mount -t tmpfs -o size=512m containers "$LAB/containers"
   # scope=global is pyxis's own default, and the one that a fixed container name falls for.
-  echo "required $LAB/pyxis_standin.so state=$LAB/containers images=$LAB/images scope=global" >"$LAB/etc/plugstack.conf"
+  echo "required $LAB/pyxis_standin.so state=$LAB/containers images=$LAB/images scope=global delay_ms=$IMPORT_MS" >"$LAB/etc/plugstack.conf"
   # The lab's scripts stand beside the binaries, so that one folder on PATH gives all stand-ins.
   install -m 755 "$HERE/bin/nsys" "$HERE/bin/enroot" "$LAB/bin/"
 }
@@ -190,7 +192,7 @@ start_node() { # K: a slurmd with a host name, an /etc/hosts and a PMIx folder o
 }
 
 start() { # N
-  local nodes=$1 k want="nodes=$1 gpus=$GPUS cpus=$CPUS port=$PORT"
+  local nodes=$1 k want="nodes=$1 gpus=$GPUS cpus=$CPUS port=$PORT import_ms=$IMPORT_MS"
   if [ "$(cat "$LAB/run/want" 2>/dev/null)" = "$want" ] && nodes_ready "$nodes"; then
     build_standins
     say "already up: $nodes nodes"
@@ -302,5 +304,5 @@ case ${1:-status} in
   env) printf 'export SLURM_CONF=%q PATH=%q:"%sPATH"\n' "$SLURM_CONF" "$LAB/bin" '$' ;;
   kill) kill_part "${2:-}" ;;
   up) up_part "${2:-}" ;;
-  *) sed -n '2,20p' "$0"; exit 2 ;;
+  *) sed -n '2,21p' "$0"; exit 2 ;;
 esac
