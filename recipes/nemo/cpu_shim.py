@@ -45,7 +45,13 @@ def redirect_torch_cuda() -> contextlib.AbstractContextManager[object]:
     """Answers for torch.cuda with the CPU; tensors are redirected within the returned context."""
     import torch
     from torch.overrides import TorchFunctionMode
+    from torch.utils import cpp_extension
 
+    def no_compiler(*args: object, **kwargs: object) -> None:
+        raise OSError("nothing is compiled for CUDA here")
+
+    # Megatron-Core would write and compile an allocator for CUDA when it is imported, and does without it.
+    cpp_extension.load_inline = no_compiler
     cpu = torch.device("cpu")
 
     def is_cuda(value: object) -> bool:
