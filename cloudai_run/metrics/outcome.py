@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import itertools
+import operator
 from collections.abc import Sequence
 
 from cloudai_run.metrics.events import Event
@@ -10,9 +12,10 @@ from cloudai_run.metrics.failures import FAILURES
 from cloudai_run.metrics.formats.base import Format
 from cloudai_run.metrics.samples import Failure, FormatName, RankLog, Step
 from cloudai_run.metrics.scan import Scanned
-from cloudai_run.metrics.series import Who, who
+from cloudai_run.metrics.series import Who
 
 _MAX_FAILURES = 20
+_PRINTED_BY = operator.attrgetter("rank", "node", "source")
 # An end marker counts although a line or two of the same source follow it: streams overtake each other.
 _LATE_LINES = 2
 # A run that printed this many steps after an error went on.
@@ -100,14 +103,14 @@ def ranks_of(scanned: Sequence[Scanned], steps: Sequence[Step]) -> tuple[RankLog
     counts: dict[Who, int] = {}
     sources: dict[Who, dict[str, None]] = {}
     nodes: dict[Who, str | None] = {}
-    for step in steps:
-        key = who(step)
-        counts[key] = counts.get(key, 0) + 1
-        sources.setdefault(key, {})[step.source] = None
-        nodes[key] = step.node
+    for (rank, node, source), group in itertools.groupby(steps, key=_PRINTED_BY):
+        key = (rank, None) if rank is not None else (None, node)
+        counts[key] = counts.get(key, 0) + sum(1 for _ in group)
+        sources.setdefault(key, {})[source] = None
+        nodes[key] = node
     for one in scanned:
         if one.found.rank is not None:
-            key = (one.found.rank, None)
+            key: Who = (one.found.rank, None)
             sources.setdefault(key, {})[one.found.source] = None
             nodes.setdefault(key, one.found.node)
     ended = _end_ranks(scanned)

@@ -103,7 +103,7 @@ def read_lines(chunk: Chunk, markers: Sequence[bytes], parser: Parser, found: Co
         if stop < 0:
             start, stop = _span(chunk, hit, floor)
             parser(_line(chunk, start, stop, at.line), found)
-        floor = min(stop + 1, end)
+        floor = stop + 1
         hit = find(marker, floor, end)
 
 

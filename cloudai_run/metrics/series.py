@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _MERGED_FIELDS = (
 )
 
 Who = tuple[int | None, str | None]
+_number = operator.attrgetter("step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,11 @@ def who(step: Step) -> Who:
     return (step.rank, None) if step.rank is not None else (None, step.node)
 
 
+def _order(key: Who) -> tuple[bool, int, str]:
+    rank, node = key
+    return rank is None, rank or 0, node or ""
+
+
 def resolve(steps: Iterable[Step]) -> Resolved:
     """Groups steps by rank; where a rank ran a step again after a restart, the last attempt wins.
 
@@ -60,17 +67,15 @@ def resolve(steps: Iterable[Step]) -> Resolved:
         groups.setdefault(who(step), []).append(step)
     restarts = superseded = copies = 0
     kept: list[Step] = []
-    for group in groups.values():
-        last, again, superseded_here, copies_here = _last_attempts(group)
+    for key in sorted(groups, key=_order):
+        last, again, superseded_here, copies_here = _last_attempts(groups[key])
         restarts = max(restarts, again)
         superseded += superseded_here
         copies += copies_here
         kept.extend(last)
-    unlabelled = [step for step in kept if step.rank is None]
-    if unlabelled and len(unlabelled) < len(kept):
+    if len(groups) > 1 and any(rank is None for rank, _ in groups):
         kept, dropped = _without_copies(kept)
         copies += dropped
-    kept.sort(key=lambda step: (step.rank is None, step.rank or 0, step.node or "", step.step))
     return Resolved(tuple(kept), restarts, superseded, copies)
 
 
@@ -96,7 +101,7 @@ def _last_attempts(group: Sequence[Step]) -> tuple[list[Step], int, int, int]:
         placed = step if step.attempt == attempt else dataclasses.replace(step, attempt=attempt)
         current[step.step] = placed
         final[step.step] = placed
-    return list(final.values()), attempt - first, superseded, copies
+    return sorted(final.values(), key=_number), attempt - first, superseded, copies
 
 
 def _agree(one: Step, other: Step) -> bool:

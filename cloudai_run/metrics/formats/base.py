@@ -106,13 +106,20 @@ class Collector:
         self, fields: dict[str, float | int | str | None], prefix: str, offset: int, line: int | None
     ) -> None:
         """Adds the step with these fields, printed by whom the prefix names."""
-        label = self.label(prefix)
-        fields["attempt"] = self.attempt
+        label = self.label(prefix) if prefix else NO_LABEL
+        rank = self.rank if label.rank is None else label.rank
+        node = label.node or self.node
         fields["source"] = self.source
         fields["offset"] = offset
-        fields["line"] = line
-        fields["rank"] = self.rank if label.rank is None else label.rank
-        fields["node"] = label.node or self.node
+        # The defaults need not be said: most steps are of the first attempt, and far into a large file.
+        if self.attempt:
+            fields["attempt"] = self.attempt
+        if line is not None:
+            fields["line"] = line
+        if rank is not None:
+            fields["rank"] = rank
+        if node is not None:
+            fields["node"] = node
         self.steps.append(Step.of(fields))
 
     def label(self, prefix: str) -> Label:
