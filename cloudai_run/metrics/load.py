@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "config.yaml"
 STAGES_FILE = "stages.jsonl"
-# What the job's script is called, by executor.
-_SCRIPTS = ("sbatch.sh", "local.sh")
+# What the executors call the job's script; importing it from them would import NeMo-Run.
+SCRIPT_FILES = ("sbatch.sh", "local.sh")
 
 
 class NoSteps(UserError):
@@ -86,7 +86,7 @@ def run_report(run: RunFolder, *, window: str | None = None, shape: RunShape | N
         stage_runs=runs,
         stage_records=_events(text),
         run_dir=run.path,
-        script=next((found for name in _SCRIPTS if (found := _read_text(run.path / name))), None),
+        script=next((found for name in SCRIPT_FILES if (found := _read_text(run.path / name))), None),
         note=note,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +12,14 @@ from cloudai_run.errors import UserError
 from cloudai_run.metrics.definitions import METRICS
 from cloudai_run.metrics.report import SMOKE_LINE, Report
 
-# What a target needs: the extra of this project, and the module that it brings.
-_EXTRAS: Mapping[str, tuple[str, str]] = {
-    "tensorboard": ("tensorboard", "tensorboard.summary"),
-    "mlflow": ("mlflow", "mlflow"),
-    "wandb": ("wandb", "wandb"),
-}
+# Each is the name of the target, of the package that it needs, and of this project's extra with it.
+KINDS = ("tensorboard", "mlflow", "wandb")
 _FORM = "tensorboard:DIR, mlflow:URI or wandb:PROJECT"
 _STEP_FIELDS = ("step_time_s", "loss", "val_loss", "grad_norm", "learning_rate")
 _MLFLOW_BATCH = 1000
-_MLFLOW_LONGEST = 500
+_MLFLOW_LONGEST = 160
+# MLflow 3 refuses a folder as its store unless this is set, and says so.
+_MLFLOW_FOLDER = "MLFLOW_ALLOW_FILE_STORE=true"
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def parse_target(text: str) -> Target:
         UserError: not of that form.
     """
     kind, colon, where = text.partition(":")
-    if kind not in _EXTRAS or not colon or not where:
+    if kind not in KINDS or not colon or not where:
         raise UserError(f"--push {text}: not understood\n  write {_FORM}")
     return Target(kind, where)
 
@@ -60,15 +58,13 @@ def push(report: Report, target: Target) -> str:
         UserError: the extra is not installed, or the library refused; says its words.
     """
     send = {"tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}[target.kind]
-    extra, module = _EXTRAS[target.kind]
     try:
         return send(report, target.where)
     except ModuleNotFoundError as error:
-        if not error.name or error.name.partition(".")[0] != module.partition(".")[0]:
+        if (error.name or "").partition(".")[0] != target.kind:
             raise
-        raise UserError(
-            f"--push {target.kind} needs {error.name}\n  pip install 'cloudai-run[{extra}]'"
-        ) from error
+        needs = f"--push {target.kind} needs the package {target.kind}"
+        raise UserError(f"{needs}\n  pip install 'cloudai-run[{target.kind}]'") from error
 
 
 def series(report: Report) -> Iterator[Point]:
@@ -121,7 +117,8 @@ def _list(value: object) -> list[object] | tuple[object, ...]:
 
 
 def _tensorboard(report: Report, where: str) -> str:
-    from tensorboard.compat.proto.event_pb2 import Event
+    # protobuf makes its classes at import, where a type checker does not see them.
+    from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
     from tensorboard.plugins.text.summary_v2 import text_pb
     from tensorboard.summary import Writer
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -169,7 +166,9 @@ def _mlflow(report: Report, where: str) -> str:
             client.log_batch(run.info.run_id, metrics=metrics[at : at + _MLFLOW_BATCH])
         client.set_terminated(run.info.run_id, "FINISHED" if report.status == "valid" else "FAILED")
     except MlflowException as error:
-        raise UserError(f"mlflow:{where}: {str(error).splitlines()[0][:_MLFLOW_LONGEST]}") from error
+        text = str(error)
+        hint = f"\n  to write into a folder all the same: {_MLFLOW_FOLDER}" if _MLFLOW_FOLDER in text else ""
+        raise UserError(f"mlflow:{where}: {text.splitlines()[0][:_MLFLOW_LONGEST]}{hint}") from error
     return f"MLflow: run {run.info.run_id} of experiment {name} at {where}"
 
 
@@ -180,7 +179,16 @@ def _wandb(report: Report, where: str) -> str:
 
     known = tags(report)
     labels = [report.status, *(["smoke"] if report.smoke else [])]
-    settings = wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True)
+    settings = wandb.Settings(
+        silent=True,
+        console="off",
+        disable_git=True,
+        disable_code=True,
+        x_disable_meta=True,
+        x_disable_machine_info=True,
+        x_disable_stats=True,
+        x_save_requirements=False,
+    )
     try:
         run = wandb.init(project=where, name=run_name(report), config=known, tags=labels, settings=settings)
         steps: dict[tuple[str, int], dict[str, float]] = {}
@@ -195,6 +203,8 @@ def _wandb(report: Report, where: str) -> str:
         run.summary.update(summary(report))
         folder = run.dir
         run.finish()
+        # Only then is an offline run's file whole: it is written by a process of its own.
+        wandb.teardown()
     except Error as error:
         raise UserError(
             f"wandb:{where}: {str(error).splitlines()[0]}\n  without an account: WANDB_MODE=offline"

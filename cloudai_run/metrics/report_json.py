@@ -105,7 +105,7 @@ def _stage(report: Report, stage: StageReport) -> dict[str, object]:
             "note": window.note,
         },
         "step_time_s": _statistics(stage.step_time),
-        "loss": {**(_statistics(stage.loss) or {}), "first": stage.loss_first, "last": stage.loss_last},
+        "loss": {"first": stage.loss_first, "last": stage.loss_last, "window": _statistics(stage.loss)},
         "metrics": _metrics(report, stage),
         "framework_check": asdict(stage.framework_check) if stage.framework_check else None,
         "ranks": asdict(stage.ranks) if stage.ranks else None,

@@ -129,8 +129,10 @@ def draw_step_time(axes: Axes, stage: StageReport) -> None:
 
 
 def _by_step(axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xlabel("step")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _timed(steps: Sequence[Step]) -> list[tuple[int, float]]:
@@ -174,6 +176,8 @@ def _rank_band(axes: Axes, stage: StageReport) -> float:
 
 def draw_histogram(axes: Axes, stage: StageReport) -> None:
     """How often each step time was measured, with median and 5th and 95th percentile."""
+    from matplotlib.ticker import MaxNLocator
+
     times = [seconds for _, seconds in _timed(stage.window.steps)]
     plain(axes)
     axes.hist(times, bins=max(5, min(60, round(2 * math.sqrt(len(times))))), color=BLUE, alpha=0.85)
@@ -186,7 +190,7 @@ def draw_histogram(axes: Axes, stage: StageReport) -> None:
             axes.axvline(value, color=RED, linestyle=style, linewidth=1, label=label)
     axes.set_xlabel("step time (s)")
     axes.set_ylabel("steps")
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
     axes.legend(fontsize=8, frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0)
 
 

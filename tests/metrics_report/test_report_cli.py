@@ -106,7 +106,7 @@ MISTAKES: Sequence[tuple[list[str], str]] = [
         ["run.log", "--push", "neptune:x"],
         "error: --push neptune:x: not understood\n  write tensorboard:DIR, mlflow:URI or wandb:PROJECT\n",
     ),
-    (["run.log", "--gpus", "0"], "error: 0 is not in the range x>=1.\n  see: "),
+    (["run.log", "--gpus", "0"], "error: Invalid value for '--gpus': "),
     (["empty.log"], "error: no step line of a known format in empty.log (0 bytes)\n"),
     (["run.log", "--csv", "no/such/folder.csv"], "error: cannot write no/such/folder.csv: No such file"),
     (["nccl.log", "--png", "x.png"], "error: there is no step time of nccl.log to draw\n"),

@@ -6,11 +6,12 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-
 from cloudai_run.executors.outcome import Outcome
+from cloudai_run.executors.planning import LOCAL_SCRIPT_FILE, SCRIPT_FILE
 from cloudai_run.executors.states import JobState
+
 from cloudai_run.metrics.compare_config import RunFacts
-from cloudai_run.metrics.load import NoSteps, load_report
+from cloudai_run.metrics.load import SCRIPT_FILES, NoSteps, load_report
 from cloudai_run.metrics.models import model_shape
 from cloudai_run.metrics.parse import parse_files
 from cloudai_run.metrics.report import Report
@@ -280,3 +281,13 @@ def test_run_data_of_a_report() -> None:
     assert (run.label, run.smoke, run.status, run.framework) == (report.label, False, "valid", "nemo")
     assert len(run.step_time_s) == 50
     assert run.values == report.main.values
+
+
+def test_the_script_is_found_where_the_executors_leave_it() -> None:
+    assert SCRIPT_FILES == (SCRIPT_FILE, LOCAL_SCRIPT_FILE)
+    run = runs_to_report.nemo()
+    assert (report_of(run).script or "").startswith("#!/bin/bash")
+    (run / "sbatch.sh").rename(run / LOCAL_SCRIPT_FILE)
+    assert (report_of(run).script or "").startswith("#!/bin/bash")
+    (run / LOCAL_SCRIPT_FILE).unlink()
+    assert report_of(run).script is None
