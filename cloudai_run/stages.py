@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 
 from cloudai_run.executors.plan import Allocation, LocalLauncher, Stage
 from cloudai_run.recipes.nemo.schema import Tree
-from cloudai_run.stages_paxml import paxml_stages
-
-__all__ = ["nemo_command", "nemo_stages", "paxml_stages"]
 
 if TYPE_CHECKING:
     from fiddle import Buildable
@@ -52,9 +49,12 @@ def nemo_stages(partial: Buildable, allocation: Allocation) -> tuple[Stage, ...]
     Raises:
         RecipeError: a value that NeMo's command line cannot carry.
     """
-    from cloudai_run.recipes.nemo.tree import to_tree
+    from cloudai_run.recipes.nemo.schema import load
+    from cloudai_run.recipes.nemo.tree import check, schema_id_of, to_tree
 
     tree = to_tree(partial)
+    # In Python a class with **kwargs takes any name that is assigned to it.
+    check(tree, load(schema_id_of(tree)))
     workload = tree["workload"]
     assert isinstance(workload, dict)
     env, image = workload.get("env"), workload.get("container_image")

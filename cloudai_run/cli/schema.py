@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,9 @@ def export(
     if not machine.has_nemo():
         raise UserError("NeMo is not installed here\n  run this inside a container that has it")
     version = machine.versions().get("nemo_toolkit", "unknown")
-    path = output or schema.schema_folder() / f"nemo-{version}{schema.SUFFIX}"
+    # Two images may hold one version of NeMo.
+    stem = re.sub(r"[^A-Za-z0-9.]+", "-", image.rpartition("/")[2]) if image else f"nemo-{version}"
+    path = output or schema.schema_folder() / f"{stem}{schema.SUFFIX}"
     path.parent.mkdir(parents=True, exist_ok=True)
     code = exporter.main(["--output", str(path), *(["--image", image] if image else [])])
     if code:

@@ -11,7 +11,10 @@ from cloudai_run import config_file
 from cloudai_run.frameworks import framework_of
 
 
-def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_all(
+    every: Annotated[bool, typer.Option("--all", help="NeMo's other recipes too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
     """Name the recipes and the executors, one line each.
 
     Example: cloudai-run list
@@ -20,7 +23,7 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")
 
     settings = config_file.load()
     if as_json:
-        recipes = [{"name": name, **entry} for name, entry in catalogue.descriptions().items()]
+        recipes = [{"name": name, **entry} for name, entry in catalogue.descriptions(every).items()]
         executors = [
             {"name": spec.name, "kind": spec.kind, "default": spec.name == settings.default_executor}
             for spec in settings.executors.values()
@@ -28,10 +31,12 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")
         typer.echo(json.dumps({"recipes": recipes, "executors": executors}, indent=2))
         return
     typer.echo("recipes (cloudai-run pretrain --factory NAME)")
-    names = catalogue.descriptions()
+    names = catalogue.descriptions(every)
     width = max(map(len, names))
     for name, entry in names.items():
         typer.echo(f"  {name:<{width}}  {entry['framework']:<6} {entry['description']}")
+    if not every:
+        typer.echo("  NeMo's other recipes: cloudai-run list --all")
     typer.echo("\nexecutors (run.executor=NAME)")
     for spec in settings.executors.values():
         default = "  [default]" if spec.name == settings.default_executor else ""

@@ -15,8 +15,8 @@ from cloudai_run.cli.main import run
 NEMO = """#!/bin/sh
 for word in "$@"; do printf '%s\\n' "$word"; done >"$NEMO_ARGUMENTS"
 printf '%s\\n' "$NIGHT" >>"$NEMO_ARGUMENTS"
-echo 'Training epoch 0, iteration 0/1 | lr: 1e-07 | global_step: 0 | reduced_train_loss: 5.5 | train_step_timing in s: 2.0'
-echo 'Training epoch 0, iteration 1/1 | lr: 1e-07 | global_step: 1 | reduced_train_loss: 5.4 | train_step_timing in s: 1.0'
+step='Training epoch 0, iteration %s/1 | lr: 1e-07 | global_step: %s | reduced_train_loss: %s | train_step_timing in s: %s'
+printf "$step\\n" 0 0 5.5 2.0 1 1 5.4 1.0
 echo 'no more memory' >&2
 exit "$NEMO_EXIT_CODE"
 """
