@@ -11,11 +11,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import fiddle as fdl
 import nemo_run as run
 import pytest
 from cloudai_run.executors.nsys import Nsys, NsysCapture, report_path
 from cloudai_run.executors.plan import Allocation, Gate, Layout, Mpi, NodeVar, Stage
 from cloudai_run.recipes import paxml
+from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import smoke
 
 from cloudai_run.stages_paxml import paxml_stages
@@ -133,6 +135,34 @@ def test_a_rank_without_its_end_fails_the_stage_and_is_named(place: Path) -> Non
 def test_the_first_failed_stage_s_exit_code_is_the_job_s(place: Path) -> None:
     done = run_here(place, grok(place), EXIT="9")
     assert (done.code, stages_run(place)) == (9, ["profile-0", "profile-1"])
+
+
+def called(place: Path, monkeypatch: pytest.MonkeyPatch, exit_code: int = 0) -> run.Partial:
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("EXIT", str(exit_code))
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    recipe, _ = smoke.cpu_smoke(paxml.grok1(), has_nsys=False, python=sys.executable)
+    return recipe
+
+
+def test_a_recipe_that_is_called_runs_where_it_stands(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fdl.build(called(place, monkeypatch))()
+    assert stages_run(place) == ["perf-0"]
+    assert "--xla_gpu_enable_latency_hiding_scheduler=true" in (place / "probe" / "perf-0").read_text()
+
+
+def test_a_called_recipe_that_fails_says_which_stage(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        RecipeError, match=r"^stage perf ended with exit code 7; its output is above, its files are"
+    ):
+        fdl.build(called(place, monkeypatch, exit_code=7))()
+
+
+def test_a_called_recipe_cannot_profile() -> None:
+    with pytest.raises(
+        RecipeError, match=r"^grok1 has a profile stage, which needs an executor of cloudai-run\n"
+    ):
+        fdl.build(paxml.grok1())()
 
 
 def slurm_stages(recipe: run.Partial, nodes: int = 8) -> dict[str, Stage]:

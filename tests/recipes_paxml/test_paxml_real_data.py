@@ -100,7 +100,8 @@ from praxis import base_layer, pax_fiddle
 import cloudai_run_paxml as own
 found = {}
 for name in sys.argv[1:]:
-    experiment = getattr(own, name)()
+    experiment = getattr(own, name.removesuffix(":fp8"))()
+    experiment.USE_FP8 = name.endswith(":fp8")
     task = experiment.task()
     task.model.ici_mesh_shape = None
     lm = task.model.lm_tpl
@@ -119,6 +120,7 @@ for name in sys.argv[1:]:
     )
     from praxis import py_utils
     shapes = model.abstract_init_with_metadata(py_utils.NestedMap(**inputs))
+    scales = [path for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0] if "amax_history" in str(path)]
     leaves = jax.tree_util.tree_leaves(
         shapes["params"], is_leaf=lambda leaf: isinstance(leaf, base_layer.WeightHParams)
     )
@@ -132,6 +134,7 @@ for name in sys.argv[1:]:
         "untied": lm.separate_embedding_tpl is not None,
         "position": lm.position_emb_tpl is not None,
         "steps": task.train.num_train_steps,
+        "fp8": len(scales) > 0,
     }
 print(json.dumps(found))
 """
@@ -153,7 +156,14 @@ def test_nemotron_is_the_published_model(carried: Path) -> None:
             "untied": True,
             "position": False,
             "steps": 20,
+            "fp8": False,
         }
+
+
+def test_nemotron_in_fp8(carried: Path) -> None:
+    done = paxml_env.run(["-c", COUNT, "Nemotron4_15B:fp8"], PYTHONPATH=str(carried))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout.splitlines()[-1])["Nemotron4_15B:fp8"]["fp8"] is True
 
 
 def test_the_environment_is_the_one_that_the_smoke_run_names() -> None:
