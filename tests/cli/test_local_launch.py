@@ -15,7 +15,7 @@ from cloudai_run.cli.main import run
 NEMO = """#!/bin/sh
 for word in "$@"; do printf '%s\\n' "$word"; done >"$NEMO_ARGUMENTS"
 printf '%s\\n' "$NIGHT" >>"$NEMO_ARGUMENTS"
-step='Training epoch 0, iteration %s/1 | lr: 1e-07 | global_step: %s | reduced_train_loss: %s | train_step_timing in s: %s'
+step='Training epoch 0, iteration %s/1 | global_step: %s | reduced_train_loss: %s | train_step_timing in s: %s'
 printf "$step\\n" 0 0 5.5 2.0 1 1 5.4 1.0
 echo 'no more memory' >&2
 exit "$NEMO_EXIT_CODE"
