@@ -39,6 +39,8 @@ def outcome(run_dir: str | Path, shell: Shell | None = None) -> Outcome:
     shell = shell or submission.shell()
     runs = stage_runs(submission, shell)
     now = _state(submission, shell, runs)
+    if now.state.ended:
+        forget_secrets(submission, shell)
     if not now.state.ended or now.state.succeeded:
         return now
     failed = [run for run in of_attempt(runs, now.attempt) if run.stage == now.stage]

@@ -22,6 +22,7 @@ from cloudai_run.executors.plan import (
 )
 from cloudai_run.executors.tasks import (
     HEAD_NODE_SETUP,
+    as_words,
     captured_task,
     command_stage,
     stages_from,
@@ -57,6 +58,8 @@ def slurm_plan(app: AppDef, executor: SlurmExecutor) -> Plan:
     )
     stages = _recipe_stages(app, executor, allocation) or (_slurm_command(app, executor, allocation),)
     stages = _framed(stages, executor.nsys, executor.preflight)
+    for stage in stages:
+        executor.refuse_secrets_in(f"the environment of stage {stage.name}", stage.env)
     # place_stages needs a template even if no image is asked for; its image is always replaced.
     placed, containers = place_stages(
         stages, executor.container(), executor.containers, executor.container_template("unused")
@@ -68,7 +71,7 @@ def slurm_plan(app: AppDef, executor: SlurmExecutor) -> Plan:
         stages=placed,
         directives=directives,
         containers=containers,
-        env=dict(executor.env_vars),
+        env=as_words(executor.env_vars),
         secrets=_secrets(executor),
         setup=setup,
         retries=executor.retries,
@@ -101,7 +104,7 @@ def local_plan(app: AppDef, executor: LocalExecutor) -> Plan:
         run_dir=run_dir,
         stages=_framed(stages, executor.nsys, executor.preflight),
         directives=Directives(nodes=1, ntasks_per_node=executor.ntasks_per_node),
-        env=dict(executor.env_vars),
+        env=as_words(executor.env_vars),
         setup=executor.setup_lines,
     )
 

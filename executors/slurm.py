@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,12 +107,7 @@ class SlurmExecutor(NemoRunSlurmExecutor):
                 f"container_env names {', '.join(unset)}, which env_vars does not set"
                 "\n  instead: set it in env_vars; each variable there wins over the image's"
             )
-        for name in self.secrets:
-            if name in self.env_vars:
-                raise ExecutorError(
-                    f"env_vars holds the value of {name}, which would end up in the script and in YAML files"
-                    f"\n  instead: set {name} in the environment that launches: it is passed on by name"
-                )
+        self.refuse_secrets_in("env_vars", self.env_vars)
         for name in (MAIN, HOST):
             if name in self.containers:
                 raise ExecutorError(
@@ -123,6 +119,19 @@ class SlurmExecutor(NemoRunSlurmExecutor):
         if self.preflight:
             self.preflight.stage()
         self.directives()
+
+    def refuse_secrets_in(self, where: str, env: Iterable[str]) -> None:
+        """Refuses an environment that holds the value of a secret.
+
+        Raises:
+            ExecutorError: names the secret and says how it is passed on.
+        """
+        for name in self.secrets:
+            if name in env:
+                raise ExecutorError(
+                    f"{where} holds the value of {name}, which would end up in the script and in YAML files"
+                    f"\n  instead: set {name} in the environment that launches: it is passed on by name"
+                )
 
     def directives(self) -> Directives:
         """What is asked of Slurm."""

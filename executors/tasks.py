@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import fiddle as fdl
 from cloudai_run.executors.errors import ExecutorError
@@ -82,11 +82,20 @@ def command_stage(
         name=re.sub(r"[^A-Za-z0-9_.-]", "_", task).lstrip("._-") or "task",
         argv=(role.entrypoint, *(_in_run_dir(_macro_word(word, macros), task, run_dir) for word in words)),
         env={
-            name: _macro_word(value, macros) for name, value in {"PYTHONUNBUFFERED": "1", **role.env}.items()
+            name: _macro_word(value, macros)
+            for name, value in as_words({"PYTHONUNBUFFERED": "1", **role.env}).items()
         },
         mpi=mpi,
         workdir=workdir,
     )
+
+
+def as_words(env: Mapping[str, object]) -> dict[str, Word]:
+    """An environment with its numbers as text, as NeMo-Run would write them."""
+    return {
+        name: str(value) if isinstance(value, int | float) else value  # pyright: ignore[reportReturnType]
+        for name, value in env.items()
+    }
 
 
 def _unquoted(word: str, entrypoint: str) -> str:

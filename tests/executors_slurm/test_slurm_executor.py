@@ -194,6 +194,24 @@ def test_it_survives_nemo_runs_clone_and_its_json() -> None:
     assert fdl.build(config) == executor
 
 
+def test_a_secret_in_the_environment_of_a_stage_is_refused() -> None:
+    stages = [{"name": "train", "argv": ["true"], "env": {"WANDB_API_KEY": "x"}}]
+    with pytest.raises(ExecutorError) as raised:
+        dry_script(SlurmExecutor(), run.Partial(recipe, stages=stages))
+    assert str(raised.value) == (
+        "the environment of stage train holds the value of WANDB_API_KEY, which would end up in the script and in YAML"
+        " files\n  instead: set WANDB_API_KEY in the environment that launches: it is passed on by name"
+    )
+
+
+def test_numbers_in_the_environment_are_text() -> None:
+    numbers: dict[str, Any] = {"A": 1, "B": 0.5, "D": True}
+    more: dict[str, Any] = {"E": 2}
+    script = dry_script(SlurmExecutor(env_vars=numbers), run.Script(inline="true", env=more))
+    for line in ("export A=1", "export B=0.5", "export D=True", "export E=2"):
+        assert f"  {line}\n" in script
+
+
 class Cluster(SlurmExecutor):
     """A class of a user's own."""
 

@@ -226,18 +226,23 @@ end() { # NAME [SIGNAL]
 }
 
 # A node is its UTS namespace: the slurmd, each slurmstepd and every task in it.
-end_node() { # K
-  local pid space process
-  pid=$(pid_of "node$1") || die "node$1 is not up"
-  space=$(readlink "/proc/$pid/ns/uts")
-  for process in /proc/[0-9]*; do
-    [ "$(readlink "$process/ns/uts" 2>/dev/null)" = "$space" ] && kill -KILL "${process#/proc/}" 2>/dev/null
+end_nodes() { # K...
+  local k pid process space
+  local -A spaces=()
+  for k; do
+    if pid=$(pid_of "node$k") && space=$(readlink "/proc/$pid/ns/uts"); then spaces[$space]=1; fi
+    rm -f "$LAB/run/node$k.pid"
   done
-  rm -f "$LAB/run/node$1.pid"
+  [ ${#spaces[@]} -gt 0 ] || return 0
+  for process in /proc/[0-9]*; do
+    if space=$(readlink "$process/ns/uts" 2>/dev/null) && [ -n "${spaces[$space]:-}" ]; then
+      kill -KILL "${process#/proc/}" 2>/dev/null || true
+    fi
+  done
 }
 
 stop() {
-  local file name i
+  local file name i nodes=()
   [ -d "$LAB/run" ] || return 0
   if alive ctld; then
     timeout 10 scancel -Q -u root 2>/dev/null || true
@@ -248,9 +253,10 @@ stop() {
   fi
   for file in "$LAB"/run/node*.pid; do
     [ -e "$file" ] || continue
-    name=$(basename "$file" .pid)
-    end_node "${name#node}"
+    name=${file##*/node}
+    nodes+=("${name%.pid}")
   done
+  end_nodes "${nodes[@]}"
   for name in ctld dbd mariadb munge; do end "$name"; done
   rm -f "$LAB"/run/*.pid "$LAB"/run/want "$LAB"/run/*.sock* "$LAB"/log/*.log
   rm -rf "$LAB/spool"
@@ -262,7 +268,10 @@ stop() {
 
 kill_part() {
   case $1 in
-    node[0-9]*) end_node "${1#node}" ;;
+    node[0-9]*)
+      alive "$1" || die "$1 is not up"
+      end_nodes "${1#node}"
+      ;;
     slurmd[0-9]*) end "node${1#slurmd}" KILL ;;
     # A slurmctld that is killed the hard way forgets the jobs of its last seconds.
     ctld) end ctld ;;

@@ -125,6 +125,7 @@ def test_a_variable_of_the_rank_expands_there(lab: Lab, home: Path) -> None:
         ),
     )
     assert wait_for_end(submission).state is JobState.COMPLETED, job_output(submission)
+    assert (Path(submission.run_dir) / "configs" / "task_executor.yaml").exists()
     logs = Path(submission.run_dir).glob("logs/train/attempt-0/node-*.log")
     lines = sorted(line for path in logs for line in path.read_text().splitlines())
     assert lines == [f"{rank}: {rank % 2}|$SLURM_LOCALID|--host_idx={rank}" for rank in range(4)]
