@@ -47,6 +47,10 @@ def load_report(names: Sequence[str], *, window: str | None = None, shape: RunSh
     foreign = len(names) == 1 and paths[0].is_dir() and not (paths[0] / "run.json").is_file()
     if not files and not foreign and len(names) == 1:
         return run_report(find_run(names[0]), window=window, shape=shape)
+    if foreign and (paths[0] / STAGES_FILE).is_file():
+        # Launched by our executors from Python: all is there but the record.
+        run = RunFolder(run_id=paths[0].resolve().name, path=paths[0], record={})
+        return run_report(run, window=window, shape=shape)
     missing = [name for name, path in zip(names, paths, strict=True) if name != STDIN and not path.exists()]
     if missing:
         raise UserError(f"{missing[0]}: no such file\n  several names are taken as the log files of one run")
@@ -72,7 +76,8 @@ def run_report(run: RunFolder, *, window: str | None = None, shape: RunShape | N
     runs = parse_stages(text)
     job = _job(run, runs)
     try:
-        logs = parse_run(run.path)
+        stages = None if run.record else list(dict.fromkeys(stage.stage for stage in runs))
+        logs = parse_run(run.path, stages=stages)
     except UserError as error:
         raise NoSteps(_nothing(run, job, note, error)) from error
     config = run.path / CONFIG_FILE

@@ -25,6 +25,8 @@ def how_it_was_run(report: Report) -> Iterator[str]:
         sources = [source for stage in report.stages for source in stage.log.sources]
         yield "<h2>Where the numbers come from</h2>"
         yield _details("Files", "\n".join(sources))
+        if report.script:
+            yield _details("Script", report.script)
         return
     yield "<h2>How it was run</h2>"
     yield _lines(

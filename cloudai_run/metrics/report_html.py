@@ -17,6 +17,7 @@ from cloudai_run.metrics.report_rows import (
     loss_words,
     metric_rows,
     number,
+    off,
     optional,
     rank_name,
     remarks,
@@ -134,7 +135,7 @@ def _stage(report: Report, stage: StageReport) -> Iterator[str]:
             (
                 rank_name(rank),
                 number(rank.median_step_time_s),
-                f"{rank.relative - 1:+.1%}".replace("%", " %"),
+                off(rank.relative),
                 str(rank.count),
                 "straggler" if rank.straggler else "",
             )

@@ -104,7 +104,7 @@ def remarks(report: Report, stage: StageReport) -> Iterator[str]:
     if time and not (stage.window.note or "").startswith("only"):
         said.append(time.note)
     if time and time.trend and time.trend.significant:
-        said.append(f"drift: the step time changes by {time.trend.relative_change:+.1%} over the window")
+        said.append(f"drift: the step time changes by {off(1 + time.trend.relative_change)} over the window")
     if time and time.outliers:
         shown = ", ".join(str(outlier.step) for outlier in time.outliers[:5])
         more = ", ..." if len(time.outliers) > 5 else ""
@@ -135,7 +135,7 @@ def _rank_remarks(stage: StageReport) -> list[str]:
     words = (
         f"{len(spread.ranks)} ranks: spread {percent(spread.spread)}, slowest {rank_name(spread.ranks[0])}"
     )
-    late = [f"straggler: {rank_name(rank)}, {rank.relative - 1:+.1%}" for rank in spread.stragglers]
+    late = [f"straggler: {rank_name(rank)}, {off(rank.relative)}" for rank in spread.stragglers]
     more = [f"and {len(late) - _SHOWN_RANKS} more stragglers"] if len(late) > _SHOWN_RANKS else []
     return [words, *late[:_SHOWN_RANKS], *more]
 
@@ -203,6 +203,12 @@ def plural(count: int, noun: str) -> str:
     """Returns "1 GPU", "2 GPUs", "2 processes"."""
     ending = "" if count == 1 else ("es" if noun.endswith("s") else "s")
     return f"{count} {noun}{ending}"
+
+
+def off(relative: float) -> str:
+    """Returns 1.086 as "+8.6 %", and what rounds to nothing as "0.0 %"."""
+    points = round(100 * (relative - 1), 1)
+    return f"{points:+.1f} %" if points else "0.0 %"
 
 
 def percent(share: float) -> str:

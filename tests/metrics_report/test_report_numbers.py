@@ -291,3 +291,13 @@ def test_the_script_is_found_where_the_executors_leave_it() -> None:
     assert (report_of(run).script or "").startswith("#!/bin/bash")
     (run / LOCAL_SCRIPT_FILE).unlink()
     assert report_of(run).script is None
+
+
+def test_a_folder_without_a_record_is_read_by_its_stages() -> None:
+    run = runs_to_report.paxml()
+    (run / "run.json").unlink()
+    report = report_of(run)
+    assert (report.label, report.measured, report.status) == ("run", "perf", "valid")
+    assert [stage.name for stage in report.stages] == ["profile", "perf"]
+    assert report.facts.nodes == ("n1", "n2")
+    assert report.main.missing["mfu"] == "global_batch_size and seq_length and num_gpus are not known"
