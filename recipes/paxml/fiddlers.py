@@ -30,35 +30,11 @@ def modern_xla(recipe: run.Partial, jaxlib: str | None = None) -> run.Partial:
 
 def drop_rejected(flags: run.Config, jaxlib: str) -> list[str]:
     """Replaces or drops in place the flags that a jaxlib rejects; returns what was done, one text a flag."""
-    done: list[str] = []
     given = {name: flags.__arguments__[name] for name in xla.table().flags if name in flags.__arguments__}
-    for name, value in given.items():
-        if value is None:
-            continue
-        new = _successor(name, value, jaxlib)
-        if xla.problem(name, value, jaxlib) is None and not (new and new[2]):
-            continue
+    before = {name: value for name, value in given.items() if value is not None}
+    after, done = xla.fitted(before, jaxlib)
+    for name in before.keys() - after.keys():
         delattr(flags, name)
-        if new is None:
-            done.append(f"{name} dropped")
-        else:
-            setattr(flags, new[0], typed(new[0], new[1]))
-            done.append(f"{name} became {new[0]}={new[1]}")
+    for name, value in after.items():
+        setattr(flags, name, value)
     return done
-
-
-def _successor(name: str, value: xla.Value, jaxlib: str) -> tuple[str, str, bool] | None:
-    """Returns the flag and value that take a flag's place, and whether they do so although it is accepted."""
-    replaced = xla.table().flags[name].replaced_by
-    new = replaced.values.get(xla.text_of(value)) if replaced else None
-    if replaced is None or new is None or xla.status(replaced.flag, new, jaxlib) != "accepted":
-        return None
-    return replaced.flag, new, replaced.supersedes
-
-
-def typed(flag: str, text: str) -> xla.Value:
-    """Returns the text of a flag's value as the type that the flag has."""
-    kind = xla.table().flags[flag].type
-    if kind == "bool":
-        return text == "true"
-    return int(text) if kind == "int" else text

@@ -39,8 +39,14 @@ Attributes:
 
 @dataclass(frozen=True, kw_only=True)
 class XlaFlags:
-    """XLA flags by stage: `common` go to both stages, and a stage's own win over them."""
+    """XLA flags by stage: `common` go to both stages, and a stage's own win over them.
 
+    Attributes:
+        modern: True replaces or drops the flags that workload.jaxlib rejects (`unknown`: the newest that was
+            measured); False refuses to run with them.
+    """
+
+    modern: bool = False
     common: StageFlags  # pyright: ignore[reportInvalidTypeForm]
     profile: StageFlags  # pyright: ignore[reportInvalidTypeForm]
     perf: StageFlags  # pyright: ignore[reportInvalidTypeForm]

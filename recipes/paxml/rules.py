@@ -172,7 +172,7 @@ def flags(settings: Settings, place: Place) -> Iterator[str]:
     if found:
         yield (
             f"jaxlib {jaxlib} rejects {len(found)} XLA flag{'s' if len(found) > 1 else ''}; "
-            "the fiddler modern_xla sets what it takes\n" + "\n".join(f"  {text}" for text in found)
+            "xla.modern=True sets what it takes\n" + "\n".join(f"  {text}" for text in found)
         )
 
 

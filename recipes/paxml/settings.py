@@ -150,6 +150,10 @@ def flags_of(settings: Settings, stage: str, num_gpus: int) -> dict[str, xla.Val
         own = set_flags(flags)
         merged |= own
         threshold = flags.combine_threshold_bytes if flags.combine_threshold_bytes is not None else threshold
+    if settings.xla.modern:
+        named = settings.workload.jaxlib
+        xla.check_version(named)
+        merged, _ = xla.fitted(merged, named if named != xla.UNKNOWN else xla.table().versions[-1])
     return xla.with_thresholds(merged, threshold, num_gpus)
 
 

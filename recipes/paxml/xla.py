@@ -163,6 +163,43 @@ def problem(name: str, value: Value, jaxlib: str) -> str | None:
     return f"{name}: nothing takes its place, drop it"
 
 
+def fitted(flags: FlagSet, jaxlib: str) -> tuple[dict[str, Value], list[str]]:
+    """Returns the flags with those that a jaxlib rejects replaced or dropped, and what was done, a text a flag.
+
+    A flag that is accepted still but was superseded is replaced as well.
+    """
+    fitting: dict[str, Value] = {}
+    done: list[str] = []
+    for name, value in flags.items():
+        new = _successor(name, value, jaxlib)
+        if problem(name, value, jaxlib) is None and not (new and new[2]):
+            fitting[name] = value
+        elif new is None:
+            done.append(f"{name} dropped")
+        else:
+            fitting[new[0]] = typed(new[0], new[1])
+            done.append(f"{name} became {new[0]}={new[1]}")
+    return fitting, done
+
+
+def _successor(name: str, value: Value, jaxlib: str) -> tuple[str, str, bool] | None:
+    """Returns the flag and value that take a flag's place, and whether they do so although it is accepted."""
+    flag = table().flags.get(name)
+    replaced = flag.replaced_by if flag else None
+    new = replaced.values.get(text_of(value)) if replaced else None
+    if replaced is None or new is None or status(replaced.flag, new, jaxlib) != "accepted":
+        return None
+    return replaced.flag, new, replaced.supersedes
+
+
+def typed(flag: str, text: str) -> Value:
+    """Returns the text of a flag's value as the type that the flag has."""
+    kind = table().flags[flag].type
+    if kind == "bool":
+        return text == "true"
+    return int(text) if kind == "int" else text
+
+
 def text_of(value: Value) -> str:
     """Returns a flag's value as XLA reads it.
 

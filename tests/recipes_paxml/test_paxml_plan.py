@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -163,6 +164,17 @@ def test_a_called_recipe_cannot_profile() -> None:
         RecipeError, match=r"^grok1 has a profile stage, which needs an executor of cloudai-run\n"
     ):
         fdl.build(paxml.grok1())()
+
+
+@pytest.mark.parametrize("report", ["nvtxkernsum", "nvtx_kern_sum"])
+def test_the_stand_in_of_nsys_answers_old_and_new_converters(tmp_path: Path, report: str) -> None:
+    (tmp_path / "x.nsys-rep").write_text("report")
+    words = ["stats", "--force-overwrite", "true", "--force-export", "true", "--report", report, "x.nsys-rep"]
+    subprocess.run([NSYS, *words, "-o", "x.pbtxt"], cwd=tmp_path, check=True)
+    header, first, *_ = (tmp_path / f"x.pbtxt_{report}.csv").read_text().splitlines()
+    assert '"NVTX Range"' in header
+    assert "hlo_op=all-gather-start.1#" in first
+    assert (tmp_path / "x.sqlite").exists(), "the real one leaves it, and the converter removes it"
 
 
 def slurm_stages(recipe: run.Partial, nodes: int = 8) -> dict[str, Stage]:

@@ -54,7 +54,7 @@ def test_grok1_is_refused_on_jaxlib_0_10_2_with_what_to_set() -> None:
     with pytest.raises(RecipeError) as error:
         specs(recipe)
     assert str(error.value) == (
-        "grok1 cannot run so: jaxlib 0.10.2 rejects 3 XLA flags; the fiddler modern_xla sets what it takes\n"
+        "grok1 cannot run so: jaxlib 0.10.2 rejects 3 XLA flags; xla.modern=True sets what it takes\n"
         "  xla_gpu_enable_triton_softmax_fusion: nothing takes its place, drop it\n"
         "  xla_gpu_graph_level: set xla_gpu_enable_command_buffer (an empty value turns CUDA graphs off, "
         "as level 0 did)\n"
@@ -63,6 +63,16 @@ def test_grok1_is_refused_on_jaxlib_0_10_2_with_what_to_set() -> None:
     fitted = specs(fiddlers.modern_xla(recipe))
     assert "--xla_gpu_enable_command_buffer= " in str(fitted[-1].env["XLA_FLAGS"])
     assert recipe.xla.common.xla_gpu_graph_level == 0, "the fiddler leaves its argument alone"
+
+
+def test_xla_modern_does_the_same_as_the_fiddler() -> None:
+    for version in xla.table().versions:
+        recipe = paxml.grok1()
+        recipe.workload.jaxlib, recipe.xla.modern = version, True
+        assert specs(recipe) == specs(fiddlers.modern_xla(paxml.grok1(), version))
+    recipe = paxml.grok1()
+    recipe.xla.modern = True
+    assert specs(recipe) == specs(fiddlers.modern_xla(paxml.grok1()))
 
 
 def test_from_0_11_2_pipelining_has_other_names_and_values() -> None:
