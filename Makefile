@@ -25,7 +25,7 @@ test: $(VENV)/test.done $(PAXML_VENV)/done
 lint: $(VENV)/test.done
 	$(VENV)/bin/python -m ruff check .
 	$(VENV)/bin/python -m ruff format --check .
-	$(VENV)/bin/python -m pyright
+	$(VENV)/bin/python -m pyright --pythonpath $(VENV)/bin/python
 
 $(VENV)/smoke.done: pyproject.toml
 	@echo '==> .venv with NeMo 2.7.3 for the CPU: about 3 minutes and 3 GB where a CPU build of torch is found,'

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-__version__ = "0.1.0"
-
 # In a source checkout recipes/ and executors/ stand beside this folder and not in it.
 _here = Path(__file__).parent
 if not (_here / "recipes").is_dir():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cloudai_run.config_file import ExecutorSpec
@@ -73,7 +73,8 @@ def build(spec: ExecutorSpec) -> LocalExecutor | SlurmExecutor:
         table = fields.get(name)
         if isinstance(table, Mapping):
             fields[name] = _from_table(spec, name, make, table)
-    return executor_class(spec.kind)(**fields)
+    make: Callable[..., LocalExecutor | SlurmExecutor] = executor_class(spec.kind)
+    return make(**fields)
 
 
 def _nested() -> Mapping[str, type]:

@@ -37,10 +37,14 @@ class RuleViolation(Protocol):
 class Framework(Protocol):
     """A recipe of one framework, seen by the launcher."""
 
-    name: str
-    recipe: str
-    schema: SchemaLike
-    versions: Mapping[str, str]
+    @property
+    def name(self) -> str: ...
+    @property
+    def recipe(self) -> str: ...
+    @property
+    def schema(self) -> SchemaLike: ...
+    @property
+    def versions(self) -> Mapping[str, str]: ...
 
     def recipe_tree(self) -> Config:
         """Returns the recipe's own configuration."""

@@ -21,10 +21,10 @@ from cloudai_run.waiting import Detached, come_back, say, wait
 
 if TYPE_CHECKING:
     from nemo_run import Experiment
+    from nemo_run.run.job import Job
 
 CONFIG_FILE = "config.yaml"
 OVERRIDES_FILE = "overrides.txt"
-REPORT_FILE = "report.json"
 
 
 def new_run_id(title: str, now: datetime.datetime, home: Path) -> str:
@@ -49,6 +49,7 @@ def script_of(resolved: Resolved) -> str:
         with experiment(resolved.name, new_run_id(resolved.name, _now(), home)) as exp:
             job = add_task(exp, resolved)
             exp.dryrun(log=False)
+            assert job._dryrun_info is not None, "NeMo-Run's dry run leaves its request"
             return job._dryrun_info.request.script
     finally:
         for folder in reversed((home, *_folders(home, resolved.name))):
@@ -84,12 +85,16 @@ def experiment(title: str, run_id: str, *, verbose: bool = False) -> Experiment:
     )
 
 
-def add_task(exp: Experiment, resolved: Resolved):
+def add_task(exp: Experiment, resolved: Resolved) -> Job:
     """Adds the run's one task and returns NeMo-Run's job of it."""
+    from nemo_run.run.job import Job
+
     exp.add(
         resolved.framework.partial(resolved.config), executor=build(resolved.executor), name=resolved.name
     )
-    return exp.jobs[-1]
+    job = exp.jobs[-1]
+    assert isinstance(job, Job)
+    return job
 
 
 def launch(
@@ -143,6 +148,7 @@ def finish(run_id: str, run_dir: Path, ended: Outcome, *, as_json: bool) -> int:
         RunFailed: the job did not succeed; its numbers, if there are any, are printed first.
     """
     from cloudai_run.metrics.load import run_report
+    from cloudai_run.metrics.report_file import save_report
     from cloudai_run.metrics.report_json import report_json
     from cloudai_run.metrics.report_text import report_text
 
@@ -150,12 +156,11 @@ def finish(run_id: str, run_dir: Path, ended: Outcome, *, as_json: bool) -> int:
         report = run_report(find_run(str(run_dir)))
     except UserError as error:
         raise RunFailed(str(error) if ended.state.succeeded else _failure(ended, run_id)) from error
-    payload = json.dumps(report_json(report), indent=2)
-    (run_dir / REPORT_FILE).write_text(f"{payload}\n", encoding="utf-8")
-    typer.echo(payload if as_json else report_text(report), nl=as_json)
+    save_report(report, run_dir)
+    typer.echo(json.dumps(report_json(report), indent=2) if as_json else report_text(report), nl=as_json)
     if not ended.state.succeeded:
         raise RunFailed(_failure(ended, run_id))
-    return 1 if report.main.validity.status == "invalid" else 0
+    return 1 if report.status == "invalid" else 0
 
 
 def _failure(ended: Outcome, run_id: str) -> str:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from cloudai_run.version import VERSION
+
 # The packages whose versions a run's record names.
 RECORDED_PACKAGES = ("nemo_run", "fiddle", "nemo_toolkit", "megatron-core", "lightning", "torch")
 
@@ -33,9 +35,7 @@ def gpu_model(root: Path = Path("/")) -> str | None:
 
 def versions() -> dict[str, str]:
     """Returns the versions of this project and of the recorded packages that are installed."""
-    import cloudai_run
-
-    found = {"cloudai-run": cloudai_run.__version__}
+    found = {"cloudai-run": VERSION}
     for name in RECORDED_PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)

@@ -8,17 +8,20 @@ from collections.abc import Sequence
 
 import typer
 
-import cloudai_run
+try:  # Typer carries click inside from 0.25 on.
+    from typer._click.exceptions import UsageError
+except ImportError:
+    from click.exceptions import UsageError  # pyright: ignore[reportMissingImports]
+
 from cloudai_run.cli import compare, doctor, pretrain, report, runs, schema, show
 from cloudai_run.errors import RunFailed, UserError
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.recipes.errors import RecipeError
+from cloudai_run.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
-# Typer exports BadParameter and not its base, and carries click inside or beside it depending on its version.
-USAGE_ERROR = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="cloudai-run",
@@ -44,7 +47,7 @@ app.add_typer(schema.app, name="schema")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"cloudai-run {cloudai_run.__version__}")
+        typer.echo(f"cloudai-run {VERSION}")
         raise typer.Exit
 
 
@@ -69,7 +72,7 @@ def run(argv: Sequence[str]) -> int:
         return _say(str(error), EXIT_MISTAKE)
     except RunFailed as error:
         return _say(str(error), EXIT_FAILED)
-    except USAGE_ERROR as error:
+    except UsageError as error:
         where = f"\n  see: {error.ctx.command_path} --help" if error.ctx else ""
         return _say(f"{error.format_message()}{where}", EXIT_MISTAKE)
     except typer.Exit as error:

@@ -38,7 +38,7 @@ def family(recipe: str) -> str | None:
     return next((name for name in FAMILY_VOCAB_SIZES if recipe.startswith(name)), None)
 
 
-def shape(tree: Mapping[str, Tree], schema: Schema, recipe: str) -> dict[str, object] | None:
+def shape(tree: Mapping[str, Tree], schema: Schema, recipe: str) -> dict[str, Tree] | None:
     """Returns the model's sizes under NeMo's names, with `name`, `family` and `vocab_size`.
 
     Returns:
@@ -49,7 +49,7 @@ def shape(tree: Mapping[str, Tree], schema: Schema, recipe: str) -> dict[str, ob
     if not isinstance(config, dict):
         return None
     node = Node(config, schema)
-    found = {name: node.value(name) for name in SIZES}
+    found = {name: _plain(node.value(name)) for name in SIZES}
     if not isinstance(found["num_layers"], int) or not isinstance(found["hidden_size"], int):
         return None
     if found["ffn_hidden_size"] is None:
@@ -59,6 +59,13 @@ def shape(tree: Mapping[str, Tree], schema: Schema, recipe: str) -> dict[str, ob
     if found["vocab_size"] is None:
         return None
     return {"name": recipe, "family": of, **found}
+
+
+def _plain(value: object) -> Tree:
+    """A size as it stands in JSON; a list says which layers have experts."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def precision(tree: Mapping[str, Tree]) -> str | None:

@@ -86,7 +86,7 @@ class Schema:
     experiments: Mapping[str, Experiment]
     recipes: Mapping[str, object] = field(default_factory=dict)
     enums: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    factories: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    factories: Mapping[str, Mapping[str, typing.Never]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=lambda: {"paxml": "2024-08-20"})
 

@@ -49,7 +49,7 @@ def test_the_run_folder_holds_what_the_documents_say(shell: Shell):
         "run.json",
         "config.yaml",
         "overrides.txt",
-        "run.sh",
+        "local.sh",
         "submission.json",
         "stages.jsonl",
         "report.json",
