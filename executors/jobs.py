@@ -13,7 +13,7 @@ from cloudai_run.executors.logs import failure_lines
 from cloudai_run.executors.outcome import JobFailedError, Outcome, merge
 from cloudai_run.executors.secret_files import remove_secret_file
 from cloudai_run.executors.shell import LocalShell, Shell
-from cloudai_run.executors.slurm_query import ask_controller, cluster_option, slurm_attempts
+from cloudai_run.executors.slurm_query import ask_controller, ask_slurm, cluster_option
 from cloudai_run.executors.slurm_words import Attempt
 from cloudai_run.executors.stage_records import STAGES_FILE, StageRun, of_attempt, parse_stages
 from cloudai_run.executors.states import JobState
@@ -39,7 +39,7 @@ def outcome(run_dir: str | Path, shell: Shell | None = None) -> Outcome:
     shell = shell or submission.shell()
     runs = stage_runs(submission, shell)
     now = _state(submission, shell, runs)
-    if now.state.ended:
+    if now.settled:
         forget_secrets(submission, shell)
     if not now.state.ended or now.state.succeeded:
         return now
@@ -57,8 +57,11 @@ def _state(submission: Submission, shell: Shell, runs: Sequence[StageRun]) -> Ou
     if submission.kind == "local":
         merged = _local_state(submission, runs)
     else:
-        attempts, source = slurm_attempts(submission, shell)
-        merged = merge(attempts, source, runs, submission.stages)
+        answer = ask_slurm(submission, shell)
+        merged = merge(answer.attempts, answer.source, runs, submission.stages)
+        if answer.gone and not merged.state.ended:
+            note = f"Slurm does not know the job any more, and {merged.note}"
+            merged = replace(merged, lost=True, note=note)
         if not merged.state.ended and merge((), "stages", runs, submission.stages).state.ended:
             merged = _lost_sight_of(submission, shell, runs, merged)
     return replace(merged, job_id=submission.job_id)

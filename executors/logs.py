@@ -156,5 +156,5 @@ def read_logs(
     known = [*submission.stages, *(log.stage for log in RunFiles(submission, shell).logs())]
     if stage is not None and stage not in known:
         raise ExecutorError(f"the run has no stage {stage}\n  its stages: {', '.join(dict.fromkeys(known))}")
-    ended = (lambda: current_state(submission, shell).state.ended) if follow else (lambda: True)
+    ended = (lambda: current_state(submission, shell).settled) if follow else (lambda: True)
     return follow_lines(submission, shell, ended, stage, rank or 0)

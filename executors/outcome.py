@@ -27,6 +27,7 @@ class Outcome:
         source: who said the state: `sacct`, `scontrol`, `squeue`, `stages` (the stages file) or `local`.
         reason: why the stage failed, as the script saw it; else Slurm's, for a job that did not start.
         note: where the sources disagree, or what is not known.
+        lost: nobody will ever tell how it ended: Slurm forgot the job, and the stages file has no end.
     """
 
     state: JobState
@@ -41,6 +42,12 @@ class Outcome:
     source: str = "stages"
     reason: str = ""
     note: str | None = None
+    lost: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether waiting any longer tells nothing new."""
+        return self.state.ended or self.lost
 
     def text(self) -> str:
         """One to three lines for a person: state, stage and exit code first."""

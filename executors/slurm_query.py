@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from cloudai_run.executors.shell import Shell
 from cloudai_run.executors.slurm_words import (
     SACCT_FIELDS,
@@ -19,27 +22,46 @@ def cluster_option(submission: Submission) -> list[str]:
     return [f"--clusters={submission.cluster}"] if submission.cluster else []
 
 
-def slurm_attempts(submission: Submission, shell: Shell) -> tuple[list[Attempt], str]:
-    """What Slurm says of a job, and which command said it; no attempts if none of them knows the job."""
+@dataclass(frozen=True)
+class Answer:
+    """What Slurm says of a job.
+
+    Attributes:
+        attempts: first to last; empty if nothing is said of the job.
+        source: the command that said it.
+        gone: both the accounting and the controller answered, and neither knows the job: they will tell no more.
+    """
+
+    attempts: tuple[Attempt, ...]
+    source: str
+    gone: bool = False
+
+
+def ask_slurm(submission: Submission, shell: Shell) -> Answer:
+    """Asks sacct, and the controller where that may know better."""
     job_id, cluster = submission.job_id, cluster_option(submission)
     # %s: seconds since 1970, in whatever zone the cluster is.
     words = ["env", "SLURM_TIME_FORMAT=%s", "sacct", *cluster, "-D", "-X", "-P", "-n"]
     sacct = shell.run([*words, f"--format={SACCT_FIELDS}", "-j", job_id])
-    attempts = parse_sacct(sacct.stdout, job_id, submission.submitted_unix_s) if sacct.code == 0 else []
+    attempts = parse_sacct(sacct.stdout, job_id, submission.submitted_unix_s) if sacct.code == 0 else ()
     if attempts and not _ask_again(attempts, submission):
-        return attempts, "sacct"
+        return Answer(attempts, "sacct")
     # Accounting is off, does not answer, or has not heard all of the job yet.
     told = ask_controller(submission, shell)
     if isinstance(told, Attempt):
-        return [*attempts[: told.restarts], told], "scontrol"
+        before = max(len(attempts) - 1, 0) if told.restarts is None else told.restarts
+        return Answer((*attempts[:before], told), "scontrol")
     if attempts:
-        return attempts, "sacct"
+        return Answer(attempts, "sacct")
     squeue = shell.run(["squeue", *cluster, "-h", "-t", "all", "-o", "%A|%T|%N|%r", "-j", job_id])
     newest = parse_squeue(squeue.stdout, job_id) if squeue.code == 0 else None
-    return ([newest], "squeue") if newest is not None else ([], "sacct")
+    if newest is not None:
+        return Answer((newest,), "squeue")
+    accounted = sacct.code == 0 or "accounting storage is disabled" in sacct.stderr
+    return Answer((), "sacct", gone=accounted and isinstance(told, str))
 
 
-def _ask_again(attempts: list[Attempt], submission: Submission) -> bool:
+def _ask_again(attempts: Sequence[Attempt], submission: Submission) -> bool:
     """Whether the controller may know better than sacct, which hears of a job's changes one by one."""
     last = attempts[-1]
     requeued = last.state is JobState.NODE_FAIL and len(attempts) <= submission.retries
@@ -52,5 +74,7 @@ def ask_controller(submission: Submission, shell: Shell) -> Attempt | str | None
     """What slurmctld says of a job; its own words if it does not know the job, None if it does not answer."""
     shown = shell.run(["scontrol", *cluster_option(submission), "-o", "show", "job", submission.job_id])
     if shown.code == 0:
-        return parse_scontrol(shown.stdout, submission.job_id)
+        # A controller that lost its state gives the id again, to another job.
+        told = parse_scontrol(shown.stdout, submission.job_id, submission.job_name)
+        return told or f"{submission.job_id} is another job now"
     return shown.stderr if "Invalid job id" in shown.stderr else None

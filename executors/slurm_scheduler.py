@@ -85,8 +85,10 @@ class SlurmScheduler(SlurmTunnelScheduler):
             return None
         submission, shell = found
         now = current_state(submission, shell)
-        if now.state.ended:
+        if now.settled:
             forget_secrets(submission, shell)
+        if now.lost:
+            return None  # or NeMo-Run would wait for ever
         return described(submission, now)
 
     def log_iter(

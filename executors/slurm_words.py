@@ -69,7 +69,7 @@ def _nodes(text: str) -> str:
     return "" if text in _NO_NODES else text
 
 
-def parse_sacct(stdout: str, job_id: str, submitted_unix_s: float = 0.0) -> list[Attempt]:
+def parse_sacct(stdout: str, job_id: str, submitted_unix_s: float = 0.0) -> tuple[Attempt, ...]:
     """The attempts of a job, first to last, from `sacct -D -X -P -n --format=SACCT_FIELDS -j ID`.
 
     Lines of another job, and lines that are no record (warnings), are passed over; so are older jobs of the same id,
@@ -96,7 +96,7 @@ def parse_sacct(stdout: str, job_id: str, submitted_unix_s: float = 0.0) -> list
         if fields[1] == "CANCELLED" and not nodes and fields[4] in ("Dependency", "DependencyNeverSatisfied"):
             reason = _LOST_DEPENDENCY
         attempts.append(Attempt(state, code, signal, nodes, reason, restarts=len(attempts)))
-    return attempts
+    return tuple(attempts)
 
 
 def _reason(text: str) -> str:
@@ -106,11 +106,11 @@ def _reason(text: str) -> str:
     return "" if word == "None" else word
 
 
-def parse_scontrol(stdout: str, job_id: str) -> Attempt | None:
+def parse_scontrol(stdout: str, job_id: str, job_name: str) -> Attempt | None:
     """A job's newest attempt from `scontrol -o show job ID`; None if the text does not tell of it."""
     for line in stdout.splitlines():
         fields = _scontrol_fields(line)
-        if fields.get("JobId") != job_id:
+        if (fields.get("JobId"), fields.get("JobName")) != (job_id, job_name):
             continue
         state = job_state(fields.get("JobState", ""))
         code, signal = _exit_code(fields.get("ExitCode", ""), state)

@@ -96,7 +96,7 @@ NEW, OLD = 1_796_089_937, 1_796_000_000
     ],
 )
 def test_sacct(stdout: str, attempts: list[Attempt]) -> None:
-    assert parse_sacct(stdout, "7", submitted_unix_s=NEW + 5) == attempts
+    assert parse_sacct(stdout, "7", submitted_unix_s=NEW + 5) == tuple(attempts)
 
 
 SCONTROL = (
@@ -130,8 +130,9 @@ SCONTROL = (
 )
 def test_scontrol(fields: dict[str, object], attempt: Attempt) -> None:
     text = SCONTROL.format(**fields).replace("Comment=JobState=COMPLETED ", "Comment=a ")
-    assert parse_scontrol(text, "7") == attempt
-    assert parse_scontrol(text, "8") is None
+    assert parse_scontrol(text, "7", "train") == attempt
+    assert parse_scontrol(text, "8", "train") is None
+    assert parse_scontrol(text, "7", "another") is None
 
 
 def test_squeue() -> None:

@@ -21,7 +21,7 @@ import pytest
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.logs import read_logs
 from cloudai_run.executors.shell import LocalShell
-from cloudai_run.executors.slurm_query import slurm_attempts
+from cloudai_run.executors.slurm_query import ask_slurm
 from cloudai_run.executors.stage_records import parse_stages
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import Submission, read_submission
@@ -258,7 +258,7 @@ def test_sacct_fails_for_a_minute(lab: Lab, home: Path, slow: SlowJobs) -> None:
         assert (end.state, end.exit_code, end.source) == (JobState.FAILED, 2, "scontrol")
     finally:
         lab.command("up", "dbd")
-    wait_until(lambda: slurm_attempts(long, LocalShell())[1] == "sacct", timeout_s=30)
+    wait_until(lambda: ask_slurm(long, LocalShell()).source == "sacct", timeout_s=30)
     end = wait_for_end(long)
     assert (end.state, end.exit_code, end.stage) == (JobState.FAILED, 2, "train")
 

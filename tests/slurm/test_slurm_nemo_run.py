@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import nemo_run as run
@@ -17,7 +17,7 @@ from cloudai_run.executors.logs import read_logs
 from cloudai_run.executors.outcome import JobFailedError
 from cloudai_run.executors.slurm import SlurmExecutor
 from cloudai_run.executors.states import JobState
-from cloudai_run.executors.submission import read_submission
+from cloudai_run.executors.submission import add_to_index, read_submission
 from torchx.specs.api import AppState
 
 from tests.slurm.lab import (
@@ -121,20 +121,22 @@ def test_logs_are_tailed_while_the_job_runs(lab: Lab, home: Path, capfd: pytest.
 def test_tasks_run_at_once_and_after_one_another(lab: Lab, home: Path, tmp_path: Path) -> None:
     with quiet("dag") as experiment:
         for name in ("left", "right"):
-            experiment.add(
-                stages_task(f"sleep 1; date +%s.%N >{tmp_path}/{name}"), executor=executor(), name=name
-            )
+            task = stages_task(f"date +%s.%N >{tmp_path}/{name}; sleep 4; date +%s.%N >>{tmp_path}/{name}")
+            experiment.add(task, executor=executor(), name=name)
         experiment.add(
-            stages_task(f"cat {tmp_path}/left {tmp_path}/right; date +%s.%N >{tmp_path}/last"),
+            stages_task(f"date +%s.%N >{tmp_path}/last"),
             executor=executor(),
             name="last",
             dependencies=["left", "right"],
         )
-        began = time.time()
         experiment.run()
-    left, right, last = (float((tmp_path / name).read_text()) - began for name in ("left", "right", "last"))
-    assert abs(left - right) < 0.9, "both at once"
-    assert last > max(left, right)
+    times = {
+        name: [float(word) for word in (tmp_path / name).read_text().split()]
+        for name in ("left", "right", "last")
+    }
+    assert times["left"][0] < times["right"][1], "both at once"
+    assert times["right"][0] < times["left"][1], "both at once"
+    assert times["last"][0] > max(times["left"][1], times["right"][1])
     assert [job.state for job in experiment.jobs] == [AppState.SUCCEEDED] * 3
 
 
@@ -245,3 +247,12 @@ def test_a_job_that_slurm_forgot_is_read_from_its_folder(lab: Lab, home: Path) -
     )
     end = outcome(submission.run_dir)
     assert (end.state, end.exit_code, end.stage, end.source) == (JobState.FAILED, 7, "train", "stages")
+    stages = Path(submission.run_dir) / "stages.jsonl"
+    stages.write_text(stages.read_text().splitlines()[0] + "\n")
+    end = outcome(submission.run_dir)
+    assert (end.state, end.stage, end.settled) == (JobState.UNKNOWN, "train", True)
+    assert end.note == "Slurm does not know the job any more, and the stages file has no end of stage train"
+    again = run.Experiment.from_id(Path(submission.run_dir).parent.name)
+    add_to_index(home, replace(submission, job_id="4000000000"))
+    handle = again.jobs[0].handle.replace(submission.job_id, "4000000000")
+    assert again._runner.wait(handle, wait_interval=1) is None, "and nothing waits for it"
