@@ -190,8 +190,8 @@ def stock(cluster: Cluster, tasks: int, folder: Path) -> Sample:
 def ours(cluster: Cluster, tasks: int, folder: Path) -> Sample:
     """This project's executor."""
     import nemo_run as run
-    from cloudai_run.executors.slurm import SlurmExecutor
 
+    from cloudai_run.executors.slurm import SlurmExecutor
     from tests.slurm.workloads import recipe
 
     executor = SlurmExecutor(nodes=cluster.nodes, ntasks_per_node=tasks, time="10", container_image=IMAGE)

@@ -73,7 +73,12 @@ def build(spec: ExecutorSpec) -> LocalExecutor | SlurmExecutor:
         table = fields.get(name)
         if isinstance(table, Mapping):
             fields[name] = _from_table(spec, name, make, table)
-    make: Callable[..., LocalExecutor | SlurmExecutor] = executor_class(spec.kind)
+    return _made(executor_class(spec.kind), fields)
+
+
+def _made(
+    make: Callable[..., LocalExecutor | SlurmExecutor], fields: Mapping[str, object]
+) -> LocalExecutor | SlurmExecutor:
     return make(**fields)
 
 

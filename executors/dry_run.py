@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from cloudai_run.executors.local import LocalExecutor
-from cloudai_run.executors.plan import Plan
-from cloudai_run.executors.slurm import SlurmExecutor
 from rich.console import Console, ConsoleOptions, RenderResult
 from torchx.schedulers.api import AppDryRunInfo
 from torchx.schedulers.local_scheduler import PopenRequest
+
+from cloudai_run.executors.local import LocalExecutor
+from cloudai_run.executors.plan import Plan
+from cloudai_run.executors.slurm import SlurmExecutor
 
 
 @dataclass(frozen=True)

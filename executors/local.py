@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nemo_run.core.execution.local import LocalExecutor as NemoRunLocalExecutor
+
 from cloudai_run.executors import registry
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.options import NsysOptions, Preflight
-from nemo_run.core.execution.local import LocalExecutor as NemoRunLocalExecutor
 
 
 @dataclass(kw_only=True)

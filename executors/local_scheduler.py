@@ -10,6 +10,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+from nemo_run.config import get_nemorun_home
+from nemo_run.core.execution.base import Executor
+from nemo_run.run import experiment as nemo_run_experiment
+from nemo_run.run.torchx_backend.schedulers.local import PersistentLocalScheduler
+from torchx.schedulers.api import AppDryRunInfo, DescribeAppResponse, Stream, filter_regex
+from torchx.schedulers.local_scheduler import CWDImageProvider, PopenRequest
+from torchx.specs import AppDef
+
 from cloudai_run.executors.dry_run import LocalRequest, ScriptDryRun
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.jobs import cancel, current_state
@@ -21,13 +29,6 @@ from cloudai_run.executors.render_local import render_local
 from cloudai_run.executors.responses import described
 from cloudai_run.executors.shell import LocalShell
 from cloudai_run.executors.submission import Submission, add_to_index, write_submission
-from nemo_run.config import get_nemorun_home
-from nemo_run.core.execution.base import Executor
-from nemo_run.run import experiment as nemo_run_experiment
-from nemo_run.run.torchx_backend.schedulers.local import PersistentLocalScheduler
-from torchx.schedulers.api import AppDryRunInfo, DescribeAppResponse, Stream, filter_regex
-from torchx.schedulers.local_scheduler import CWDImageProvider, PopenRequest
-from torchx.specs import AppDef
 
 
 class LocalScheduler(PersistentLocalScheduler):

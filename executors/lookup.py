@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cloudai_run.executors.submission import Submission, find_in_index, read_submission
 from nemo_run.config import get_nemorun_home
 from nemo_run.run import experiment as nemo_run_experiment
+
+from cloudai_run.executors.submission import Submission, find_in_index, read_submission
 
 Experiment = nemo_run_experiment.Experiment
 

@@ -30,9 +30,10 @@ from cloudai_run.executors.tasks import (
 )
 
 if TYPE_CHECKING:
+    from torchx.specs import AppDef
+
     from cloudai_run.executors.local import LocalExecutor
     from cloudai_run.executors.slurm import SlurmExecutor
-    from torchx.specs import AppDef
 
 #: The script in the run folder.
 SCRIPT_FILE = "sbatch.sh"

@@ -11,12 +11,13 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from cloudai_run.executors.errors import ExecutorError
 from nemo_run.core.execution.base import Executor
 from nemo_run.run import experiment as nemo_run_experiment
 from nemo_run.run import job as nemo_run_job
 from nemo_run.run.torchx_backend import runner as nemo_run_runner
 from nemo_run.run.torchx_backend.schedulers import api as schedulers_api
+
+from cloudai_run.executors.errors import ExecutorError
 
 if TYPE_CHECKING:
     from torchx.schedulers import SchedulerFactory

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from torchx.schedulers.api import DescribeAppResponse
+from torchx.specs import AppState, ReplicaStatus, Role, RoleStatus
+
 from cloudai_run.executors.outcome import Outcome
 from cloudai_run.executors.states import APP_STATES
 from cloudai_run.executors.submission import Submission
-from torchx.schedulers.api import DescribeAppResponse
-from torchx.specs import AppState, ReplicaStatus, Role, RoleStatus
 
 
 def described(submission: Submission, now: Outcome) -> DescribeAppResponse:

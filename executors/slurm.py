@@ -7,6 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nemo_run.core.execution.launcher import Launcher, Torchrun
+from nemo_run.core.execution.slurm import SlurmExecutor as NemoRunSlurmExecutor
+from nemo_run.core.packaging.base import Packager
+from nemo_run.core.tunnel.client import LocalTunnel
+
 from cloudai_run.executors import registry
 from cloudai_run.executors.directives import Directives
 from cloudai_run.executors.errors import ExecutorError
@@ -14,10 +19,6 @@ from cloudai_run.executors.options import NsysOptions, Preflight, member
 from cloudai_run.executors.placement import HOST, MAIN
 from cloudai_run.executors.plan import Container, Mpi
 from cloudai_run.executors.slurm_options import Option
-from nemo_run.core.execution.launcher import Launcher, Torchrun
-from nemo_run.core.execution.slurm import SlurmExecutor as NemoRunSlurmExecutor
-from nemo_run.core.packaging.base import Packager
-from nemo_run.core.tunnel.client import LocalTunnel
 
 #: Named for every job: a launch takes them along if they are set, and never as a value.
 WELL_KNOWN_SECRETS = ("HF_TOKEN", "WANDB_API_KEY")

@@ -8,6 +8,16 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+from nemo_run.config import get_nemorun_home
+from nemo_run.core.execution.base import Executor
+from nemo_run.core.execution.slurm import get_packaging_job_key
+from nemo_run.core.packaging.base import Packager
+from nemo_run.core.tunnel.client import PackagingJob, SSHTunnel
+from nemo_run.run import experiment as nemo_run_experiment
+from nemo_run.run.torchx_backend.schedulers.slurm import SlurmTunnelScheduler
+from torchx.schedulers.api import DescribeAppResponse, Stream, filter_regex
+from torchx.specs import AppDef
+
 from cloudai_run.executors.dry_run import ScriptDryRun, SlurmRequest
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.jobs import cancel, current_state, forget_secrets
@@ -27,15 +37,6 @@ from cloudai_run.executors.submission import (
     write_submission,
 )
 from cloudai_run.executors.submit import sbatch_words, submit
-from nemo_run.config import get_nemorun_home
-from nemo_run.core.execution.base import Executor
-from nemo_run.core.execution.slurm import get_packaging_job_key
-from nemo_run.core.packaging.base import Packager
-from nemo_run.core.tunnel.client import PackagingJob, SSHTunnel
-from nemo_run.run import experiment as nemo_run_experiment
-from nemo_run.run.torchx_backend.schedulers.slurm import SlurmTunnelScheduler
-from torchx.schedulers.api import DescribeAppResponse, Stream, filter_regex
-from torchx.specs import AppDef
 
 
 class SlurmScheduler(SlurmTunnelScheduler):

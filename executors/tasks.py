@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import fiddle as fdl
-from cloudai_run.executors.errors import ExecutorError
-from cloudai_run.executors.plan import Allocation, Mpi, NodeVar, Stage, Word
 from nemo_run.config import RUNDIR_NAME, Partial
 from nemo_run.core.execution.base import ExecutorMacros
 from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
 from torchx.components import dist
 from torchx.specs import Role
+
+from cloudai_run.executors.errors import ExecutorError
+from cloudai_run.executors.plan import Allocation, Mpi, NodeVar, Stage, Word
 
 StagesFrom = Callable[[fdl.Buildable, Allocation], tuple[Stage, ...]]
 

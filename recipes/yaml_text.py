@@ -10,6 +10,7 @@ import re
 from collections.abc import Hashable, Mapping
 
 import yaml
+
 from cloudai_run.recipes.errors import RecipeError
 
 _FLOAT = re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9]*)?[eE][-+]?[0-9]+$")

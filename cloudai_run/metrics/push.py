@@ -134,7 +134,10 @@ def _tensorboard(report: Report, where: str) -> str:
     facts = "\n".join(f"    {name} = {value}" for name, value in tags(report).items())
     heading = f"**{SMOKE_LINE}**\n\n" if report.smoke else ""
     events = EventFileWriter(folder)
-    events.add_event(Event(summary=text_pb("run", heading + facts), step=0, wall_time=time.time()))
+    summary_text = text_pb("run", heading + facts)
+    events.add_event(
+        Event(summary=summary_text, step=0, wall_time=time.time())  # pyright: ignore[reportCallIssue]
+    )
     events.close()
     return f"TensorBoard: tensorboard --logdir {where}"
 

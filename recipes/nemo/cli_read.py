@@ -143,9 +143,14 @@ def _read_literal(text: str, allowed: list[Type]) -> Value:
 def _read_union(text: str, members: list[Type]) -> Value:
     if "none" in members and text.lower() in ("none", "null"):
         return None
-    for member in members:
+    for index, member in enumerate(members):
+        # What the schema has as a list of objects behind others is an Iterable of them, which the parser cannot read.
+        is_iterable = (
+            index > 0 and isinstance(member, list) and member[0] == "list" and member[1][0] == "object"
+        )
         try:
-            return read(text, member)
+            if not is_iterable:
+                return read(text, member)
         except UnreadableError:
             continue
     raise UnreadableError(text)

@@ -13,6 +13,9 @@ from typing import Any
 
 import nemo_run as run
 import pytest
+from nemo_run.config import get_nemorun_home, set_nemorun_home
+from torchx.specs.api import AppState
+
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.local import LocalExecutor
@@ -22,9 +25,6 @@ from cloudai_run.executors.outcome import JobFailedError
 from cloudai_run.executors.plan import NodeVar
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import read_submission
-from nemo_run.config import get_nemorun_home, set_nemorun_home
-from torchx.specs.api import AppState
-
 from tests.slurm import workloads
 
 REPOSITORY = Path(__file__).parents[2]

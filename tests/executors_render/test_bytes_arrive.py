@@ -8,6 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from cloudai_run.executors import machinery
 from cloudai_run.executors.environment import exportable
 from cloudai_run.executors.errors import ExecutorError
@@ -16,9 +19,6 @@ from cloudai_run.executors.quoting import shell_word
 from cloudai_run.executors.render import render_sbatch
 from cloudai_run.executors.render_local import render_local
 from cloudai_run.executors.slurm_options import names
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from tests.executors_render.harness import Outcome, plan_of, run_plan, run_script, stage
 
 # Signs that shells, Slurm and quoting by hand get wrong, more often than chance would have them.

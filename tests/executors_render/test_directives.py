@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cloudai_run.executors.directives import Directives, time_limit_s
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.nodelist import expand_nodelist

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.executors.quoting import secret_file
 from cloudai_run.executors.render import render_sbatch, steps
 from cloudai_run.executors.render_local import render_local
-
 from tests.executors_render.harness import Outcome, run_script
 from tests.executors_render.plans import LOCAL_PLANS, RUN_DIR, SBATCH_PLANS, SECRETS
 from tests.golden import assert_golden

@@ -11,7 +11,6 @@ from pathlib import Path
 from cloudai_run.executors import machinery
 from cloudai_run.executors.plan import Directives, Layout, LocalLauncher, NodeVar, Nsys, Plan, Stage
 from cloudai_run.executors.render_local import render_local
-
 from tests.executors_render.harness import (
     Outcome,
     install_fakes,

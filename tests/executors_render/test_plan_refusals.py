@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.plan import (
     Artifact,

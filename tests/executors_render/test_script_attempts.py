@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cloudai_run.executors.plan import (
     Plan,
     Secrets,
 )
 from cloudai_run.executors.quoting import secret_file
 from cloudai_run.executors.render import render_sbatch
-
 from tests.executors_render.harness import (
     Outcome,
     install_fakes,

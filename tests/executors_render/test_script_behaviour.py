@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.executors import machinery
 from cloudai_run.executors.nsys import report_path
 from cloudai_run.executors.plan import (
@@ -19,7 +20,6 @@ from cloudai_run.executors.plan import (
     Nsys,
 )
 from cloudai_run.executors.render import render_sbatch
-
 from tests.executors_render.harness import (
     plan_of,
     run_plan,

@@ -11,7 +11,6 @@ from cloudai_run.executors.plan import (
     Layout,
 )
 from cloudai_run.executors.render import render_sbatch
-
 from tests.executors_render.harness import (
     plan_of,
     run_plan,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.executors import logs
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.logs import failure_lines, follow_lines, read_logs

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.executors import nemo_run_parts
 from cloudai_run.executors.registry import LOCAL_SCHEDULER, SLURM_SCHEDULER
 

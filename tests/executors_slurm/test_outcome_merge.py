@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from cloudai_run.executors.outcome import Outcome, merge
 from cloudai_run.executors.slurm_words import Attempt
 from cloudai_run.executors.stage_records import StageRun, failed_run, parse_stages

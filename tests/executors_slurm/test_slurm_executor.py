@@ -8,15 +8,15 @@ from typing import Any
 import fiddle as fdl
 import nemo_run as run
 import pytest
+from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
+from nemo_run.run.job import JobGroup
+
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.options import NsysOptions, Preflight
 from cloudai_run.executors.placement import place_stages
 from cloudai_run.executors.plan import Container, NodeVar, Stage
 from cloudai_run.executors.planning import profiled
 from cloudai_run.executors.slurm import SlurmExecutor
-from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
-from nemo_run.run.job import JobGroup
-
 from tests.slurm.workloads import recipe
 
 

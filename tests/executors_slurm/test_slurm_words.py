@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.slurm_words import Attempt, parse_job_id, parse_sacct, parse_scontrol, parse_squeue
 from cloudai_run.executors.states import APP_STATES, SLURM_STATES, JobState, job_state

@@ -6,10 +6,10 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+
 from cloudai_run.executors.outcome import Outcome
 from cloudai_run.executors.planning import LOCAL_SCRIPT_FILE, SCRIPT_FILE
 from cloudai_run.executors.states import JobState
-
 from cloudai_run.metrics.compare_config import RunFacts
 from cloudai_run.metrics.load import SCRIPT_FILES, NoSteps, load_report
 from cloudai_run.metrics.models import model_shape

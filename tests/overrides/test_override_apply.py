@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import json
 
-from cloudai_run.recipes.nemo.schema import load
-
 from cloudai_run.overrides import Applied, Naming, apply, apply_recorded, parse
 from cloudai_run.overrides.schema import Param, SimpleSchema, Target, Tree
+from cloudai_run.recipes.nemo.schema import load
 
 # A small configuration of typed knobs, as a framework without NeMo's classes would offer it.
 KNOBS = SimpleSchema(

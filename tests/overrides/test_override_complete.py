@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from cloudai_run.recipes.nemo.schema import load
 
 from cloudai_run.overrides import apply, complete, complete_word, parse
+from cloudai_run.recipes.nemo.schema import load
 
 
 @pytest.mark.parametrize(

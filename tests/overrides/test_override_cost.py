@@ -7,9 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from cloudai_run.recipes.nemo.schema import load
-
 from cloudai_run.overrides import apply, parse
+from cloudai_run.recipes.nemo.schema import load
 
 ROOT = Path(__file__).parents[2]
 WORDS = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cloudai_run.recipes.nemo.schema import load
 
 from cloudai_run.errors import UserError
 from cloudai_run.overrides import apply, parse
 from cloudai_run.overrides.schema import Tree
+from cloudai_run.recipes.nemo.schema import load
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from cloudai_run.recipes.nemo.schema import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from cloudai_run.overrides import apply, format_value, parse, split_run
 from cloudai_run.overrides.convert import MARKS, convert
 from cloudai_run.overrides.literals import parse_value
 from cloudai_run.overrides.schema import SimpleSchema, Tree
+from cloudai_run.recipes.nemo.schema import load
 
 NOTHING = SimpleSchema({})
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

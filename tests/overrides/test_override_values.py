@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from cloudai_run.recipes.nemo.schema import load
 
 from cloudai_run.overrides import apply, parse
 from cloudai_run.overrides.schema import Tree
+from cloudai_run.recipes.nemo.schema import load
 
 BF16: Tree = {"_target_": "torch.bfloat16", "_call_": False}
 FLASH: Tree = {"_target_": "megatron.core.transformer.enums.AttnBackend.flash", "_call_": False}

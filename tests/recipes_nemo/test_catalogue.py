@@ -9,10 +9,10 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+
+import cloudai_run.recipes as recipes
 from cloudai_run.recipes import catalogue
 from cloudai_run.recipes.nemo import schema
-
-from cloudai_run import recipes
 
 
 def test_the_projects_recipes_come_first_and_nemos_nine_before_them() -> None:

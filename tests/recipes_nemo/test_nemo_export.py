@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.recipes import catalogue
 from cloudai_run.recipes.nemo import exporter, schema
 from cloudai_run.recipes.nemo.schema import Schema, Tree

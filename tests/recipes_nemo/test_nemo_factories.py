@@ -12,14 +12,14 @@ from pathlib import Path
 import fiddle as fdl
 import nemo_run as run
 import pytest
-from cloudai_run.recipes import nemo
-from cloudai_run.recipes.errors import RecipeError
-from cloudai_run.recipes.nemo import recipe_tree, remote, schema
-from cloudai_run.recipes.nemo.workload import Workload
 from fiddle import diffing, printing
 from nemo_run.core.serialization.yaml import YamlSerializer
 from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
 
+from cloudai_run.recipes import nemo
+from cloudai_run.recipes.errors import RecipeError
+from cloudai_run.recipes.nemo import recipe_tree, remote, schema
+from cloudai_run.recipes.nemo.workload import Workload
 from tests.golden import assert_golden
 from tests.recipes_nemo.trees import flattened, node_at
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import fiddle as fdl
 import pytest
+
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import llama3_8b
 from cloudai_run.recipes.nemo.inplace import command, run_in_place

@@ -8,6 +8,7 @@ import pickle
 import fiddle as fdl
 import nemo_run as run
 import pytest
+
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import remote, schema
 

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import nemo_recipe, remote, schema
 from cloudai_run.recipes.nemo.schema import Schema
 from cloudai_run.recipes.nemo.tree import from_tree, to_tree
-
 from tests.recipes_nemo.trees import node_at
 
 TRAINER = "nemo.lightning.pytorch.trainer.Trainer"

@@ -9,12 +9,12 @@ from pathlib import Path
 import fiddle as fdl
 import nemo_run as run
 import pytest
+from hypothesis import given, settings
+
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import nemo_recipe, recipe_tree, remote, schema
 from cloudai_run.recipes.nemo.schema import Tree
 from cloudai_run.recipes.nemo.tree import check, from_tree, to_tree
-from hypothesis import given, settings
-
 from tests.recipes_nemo.trees import node_at
 from tests.recipes_nemo.values import values
 

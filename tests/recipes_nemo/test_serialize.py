@@ -9,12 +9,12 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+from hypothesis import given, settings
+
 from cloudai_run.recipes import serialize, yaml_text
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.nemo import llama3_8b, nemo_recipe, schema
 from cloudai_run.recipes.nemo.tree import to_tree
-from hypothesis import given, settings
-
 from tests.golden import assert_golden
 from tests.recipes_nemo.test_nemo_tree import exact, small
 from tests.recipes_nemo.values import values

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import nemo_run as run
-from cloudai_run.recipes.nemo import remote
 from hypothesis import strategies as st
+
+from cloudai_run.recipes.nemo import remote
 
 SCHEMA = "nemo_2_7_3"
 FLASH = "megatron.core.transformer.enums.AttnBackend.flash"

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Literal, Union
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from cloudai_run.recipes.nemo.cli_read import INFERRED, REFUSED, TEXT, UnreadableError, read, read_word
 from cloudai_run.recipes.nemo.cli_spell import NotCarriedError, spell, type_words
 from cloudai_run.recipes.nemo.schema import Param, Tree, Type
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 
 def annotation(declared: Type) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cloudai_run.recipes.nemo.rules import Violation, check
 from cloudai_run.recipes.nemo.schema import Tree, load
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
+
 from cloudai_run.recipes.nemo.rules import check
 from cloudai_run.recipes.nemo.schema import Tree, load
 
@@ -78,9 +80,10 @@ def megatron_says(strategy: dict[str, Tree], model: dict[str, Tree]) -> str:
     from megatron.core.transformer.transformer_block import get_num_layers_to_build
     from megatron.core.transformer.transformer_config import TransformerConfig
 
-    dtype = {"pipeline_dtype": torch.bfloat16, "params_dtype": torch.bfloat16}
+    dtypes = {"pipeline_dtype": torch.bfloat16, "params_dtype": torch.bfloat16}
+    settings: dict[str, Any] = {**strategy, **model, **dtypes, "hidden_size": 96, "add_bias_linear": False}
     try:
-        config = TransformerConfig(**strategy, **model, **dtype, hidden_size=96, add_bias_linear=False)
+        config = TransformerConfig(**settings)
         chunks = config.virtual_pipeline_model_parallel_size
         built = sum(
             get_num_layers_to_build(config, vp_stage=chunk, pp_rank=rank)

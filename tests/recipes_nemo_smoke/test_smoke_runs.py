@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cloudai_run.recipes.nemo import recipe_tree
 from cloudai_run.recipes.nemo.smoke import SHIM_FILE, cpu_smoke, smoke_argv
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nemo_run as run
+
 from cloudai_run.executors.plan import Allocation, Directives, Plan
 from cloudai_run.executors.render_local import render_local
-
 from cloudai_run.stages_paxml import paxml_stages
 
 NSYS = Path(__file__).parents[1] / "slurm" / "bin" / "nsys"

@@ -9,11 +9,12 @@ from operator import attrgetter
 import fiddle as fdl
 import nemo_run as run
 import pytest
-from cloudai_run.recipes.errors import RecipeError
-from cloudai_run.recipes.paxml import knobs
 from hypothesis import given
 from hypothesis import strategies as st
 from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
+
+from cloudai_run.recipes.errors import RecipeError
+from cloudai_run.recipes.paxml import knobs
 
 GROK = "paxml.tasks.lm.params.nvidia.Grok"
 

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cloudai_run.recipes.paxml as package
 import pytest
+
+import cloudai_run.recipes.paxml as package
 
 TOOL = Path(package.__file__).parent / "cloudai_run_pgle.py"
 GOOD = 'costs { name: "all-gather-start.1" cost_us: 9000.0 }\ncosts { name: "custom-call.2" cost_us: 1e3 }\n'

@@ -15,12 +15,12 @@ from pathlib import Path
 import fiddle as fdl
 import nemo_run as run
 import pytest
+
 from cloudai_run.executors.nsys import Nsys, NsysCapture, report_path
 from cloudai_run.executors.plan import Allocation, Gate, Layout, Mpi, NodeVar, Stage
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import smoke
-
 from cloudai_run.stages_paxml import paxml_stages
 from tests.recipes_paxml.local_run import NSYS, run_here
 

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cloudai_run.recipes.paxml as package
 import pytest
+
+import cloudai_run.recipes.paxml as package
 from cloudai_run.recipes.paxml import cloudai_run_rank as rank
 
 SCRIPT = Path(package.__file__).parent / "cloudai_run_rank.py"

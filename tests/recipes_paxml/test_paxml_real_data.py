@@ -6,10 +6,10 @@ import json
 import os
 from pathlib import Path
 
-import cloudai_run.recipes.paxml as package
 import pytest
-from cloudai_run.recipes.paxml import knobs, schema
 
+import cloudai_run.recipes.paxml as package
+from cloudai_run.recipes.paxml import knobs, schema
 from tests.recipes_paxml import paxml_env
 
 pytestmark = pytest.mark.paxml

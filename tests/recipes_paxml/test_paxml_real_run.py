@@ -9,9 +9,9 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.paxml import smoke
-
 from tests.recipes_paxml import paxml_env
 from tests.recipes_paxml.local_run import NSYS, Done, run_here
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import fiddle as fdl
 import nemo_run as run
 import pytest
+from fiddle import printing
+from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
+
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import api, base, catalogue, facts, rules, tree
 from cloudai_run.recipes.paxml.settings import Place, flags_of, placed, settings_of
-from fiddle import printing
-from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
-
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"

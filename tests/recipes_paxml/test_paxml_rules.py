@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import nemo_run as run
 import pytest
+
+from cloudai_run.metrics import window
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import api, rules, stages
 from cloudai_run.recipes.paxml.settings import Place, placed, settings_of
-
-from cloudai_run.metrics import window
 
 
 def broken(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import schema, spec
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+
 from cloudai_run.executors.placement import place_stages
 from cloudai_run.executors.plan import Allocation, Container, Directives, Plan
 from cloudai_run.executors.render import render_sbatch
 from cloudai_run.executors.tasks import HEAD_NODE_SETUP, uses_head_node
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.paxml import stages
-
 from cloudai_run.stages_paxml import paxml_stages
 from tests.golden import assert_golden
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.paxml import api, catalogue, rules, schema, smoke, stages, tree, xla
 from cloudai_run.recipes.paxml.settings import Place, flags_of, settings_of

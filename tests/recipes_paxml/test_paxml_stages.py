@@ -6,10 +6,10 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import stages, tree
-
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"

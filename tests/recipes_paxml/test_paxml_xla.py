@@ -6,11 +6,11 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+
 from cloudai_run.recipes import paxml
 from cloudai_run.recipes.errors import RecipeError
 from cloudai_run.recipes.paxml import advice, fiddlers, rules, stages, xla
 from cloudai_run.recipes.paxml.settings import flags_of, settings_of
-
 from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import nemo_run as run
+
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.outcome import Outcome
 from cloudai_run.executors.slurm import SlurmExecutor
 from cloudai_run.executors.submission import Submission, read_submission
-
 from tests.slurm.workloads import recipe
 
 CLUSTER = Path(__file__).with_name("cluster.sh")

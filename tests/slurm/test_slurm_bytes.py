@@ -8,11 +8,11 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
-from cloudai_run.executors.plan import NodeVar
-from cloudai_run.executors.states import JobState
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cloudai_run.executors.plan import NodeVar
+from cloudai_run.executors.states import JobState
 from tests.slurm import workloads
 from tests.slurm.lab import Lab, bash, executor, job_output, launch, launch_stages, wait_for_end
 

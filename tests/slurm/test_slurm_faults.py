@@ -18,6 +18,9 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+from nemo_run.config import get_nemorun_home, set_nemorun_home
+from torchx.specs.api import AppState
+
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.logs import read_logs
 from cloudai_run.executors.shell import LocalShell
@@ -25,9 +28,6 @@ from cloudai_run.executors.slurm_query import ask_slurm
 from cloudai_run.executors.stage_records import parse_stages
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import Submission, read_submission
-from nemo_run.config import get_nemorun_home, set_nemorun_home
-from torchx.specs.api import AppState
-
 from tests.slurm.lab import (
     Lab,
     bash,

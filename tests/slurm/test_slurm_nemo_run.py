@@ -11,6 +11,8 @@ from pathlib import Path
 import nemo_run as run
 import pytest
 import yaml
+from torchx.specs.api import AppState
+
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.logs import read_logs
@@ -18,8 +20,6 @@ from cloudai_run.executors.outcome import JobFailedError
 from cloudai_run.executors.slurm import SlurmExecutor
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import add_to_index, read_submission
-from torchx.specs.api import AppState
-
 from tests.slurm.lab import (
     Lab,
     bash,

@@ -9,10 +9,10 @@ import uuid
 from pathlib import Path
 
 import pytest
+
 from cloudai_run.executors.errors import ExecutorError
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import Submission
-
 from tests.slurm.lab import (
     Lab,
     bash,

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+
 from cloudai_run.executors.fetch import fetch_run
 from cloudai_run.executors.jobs import outcome
 from cloudai_run.executors.logs import read_logs
 from cloudai_run.executors.stage_records import parse_stages
 from cloudai_run.executors.states import JobState
-
 from tests.slurm.lab import (
     Lab,
     bash,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import nemo_run as run
 import pytest
+
 from cloudai_run.executors.options import Preflight
 from cloudai_run.executors.outcome import JobFailedError
 from cloudai_run.executors.stage_records import parse_stages
 from cloudai_run.executors.states import JobState
 from cloudai_run.executors.submission import read_submission
-
 from tests.slurm.lab import Lab, bash, executor, job_output, launch_stages, wait_for_end
 from tests.slurm.workloads import recipe
 

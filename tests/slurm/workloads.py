@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import fiddle as fdl
+
 from cloudai_run.executors.plan import Allocation, Artifact, Gate, Layout, Mpi, Nsys, NsysCapture, Stage
 
 
