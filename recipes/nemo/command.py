@@ -15,6 +15,7 @@ from cloudai_run.recipes.nemo import schema as schemas
 from cloudai_run.recipes.nemo.cli_read import REFUSED
 from cloudai_run.recipes.nemo.cli_spell import NotCarriedError, spell
 from cloudai_run.recipes.nemo.schema import Param, Schema, Target, Tree
+from cloudai_run.recipes.nemo.signatures import FACTORY_ARGUMENTS
 from cloudai_run.recipes.nemo.tree import MARKS, to_tree
 
 # The executor's to say, so they are always given and never taken from the tree.
@@ -142,29 +143,45 @@ def _changed_node(
     elif param.parser == REFUSED:
         raise NotCarriedError("nothing is accepted for this parameter")
     else:
-        text, start = _new_node(value, schema)
+        text, start = _new_node(value, schema, param)
         yield f"{path}={text}"
         yield from _node(value, start, path, schema)
 
 
 def _are_alike(node: Mapping[str, Tree], before: Mapping[str, Tree], schema: Schema) -> bool:
     """Says whether one node becomes the other by changes of its arguments alone."""
-    marks = ("_partial_", "_factory_", "_args_")
+    marks = ("_partial_", "_factory_", FACTORY_ARGUMENTS)
     names = [schema.target(str(one["_target_"])).name for one in (node, before)]
     return names[0] == names[1] and all(node.get(mark) == before.get(mark) for mark in marks)
 
 
-def _new_node(node: Mapping[str, Tree], schema: Schema) -> tuple[str, Mapping[str, Tree]]:
-    """Returns the text that makes a node, and the arguments that it has then."""
+def _new_node(
+    node: Mapping[str, Tree], schema: Schema, param: Param | None = None
+) -> tuple[str, Mapping[str, Tree]]:
+    """Returns the text that makes a node, and the arguments that it has then.
+
+    NeMo finds a factory by its short name only where it is registered for the parameter's own type; elsewhere
+    its dotted name does the same.
+    """
     name = str(node["_target_"])
     if "_factory_" not in node:
         return f"{_kind(node)}[{name}]", {}
-    made_by, arguments = str(node["_factory_"]), node.get("_args_")
+    made_by, arguments = str(node["_factory_"]), node.get(FACTORY_ARGUMENTS)
     factory = schema.find_factory(made_by, schema.target(name).name)
     if factory is None:
         raise RecipeError(f"NeMo has no factory {made_by} that makes a {name}")
-    text = _call(made_by, arguments, factory.params) if isinstance(arguments, dict) else made_by
+    called = made_by if param is not None and _takes(param.type, factory.type) else factory.target
+    text = _call(called, arguments, factory.params) if isinstance(arguments, dict) else called
     return text, factory.config if isinstance(factory.config, dict) else {}
+
+
+def _takes(spec: object, class_name: str) -> bool:
+    """Whether a type names that very class, by itself or in a union."""
+    if not isinstance(spec, list):
+        return False
+    return spec == ["object", class_name] or (
+        spec[0] == "union" and any(_takes(one, class_name) for one in spec[1:])
+    )
 
 
 def _kind(node: Mapping[str, Tree]) -> str:
