@@ -46,10 +46,8 @@ def tagged(value: object) -> object:
         return {"timedelta": value.total_seconds()}
     if callable(value) and hasattr(value, "__name__"):
         return {"named": f"{value.__module__}.{value.__name__}"}
-    return {
-        "instance": f"{type(value).__module__}.{type(value).__qualname__}",
-        "vars": repr(sorted(vars(value))),
-    }
+    plain = {name: item for name, item in vars(value).items() if isinstance(item, (bool, int, str, list))}
+    return {"instance": f"{type(value).__module__}.{type(value).__qualname__}", **plain}
 
 
 def at(value: object, path: str) -> object:
