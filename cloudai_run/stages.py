@@ -59,13 +59,20 @@ def nemo_stages(partial: Buildable, allocation: Allocation) -> tuple[Stage, ...]
     assert isinstance(workload, dict)
     env, image = workload.get("env"), workload.get("container_image")
     per_node = allocation.ntasks_per_node
+    argv = nemo_command(tree, allocation.nodes, per_node, f"{allocation.run_dir}/results")
     several = allocation.local and per_node > 1
+    launcher = LocalLauncher.TORCHRUN if several else LocalLauncher.SELF
+    if several and workload.get("smoke"):
+        # The environment of a smoke run need not be on PATH, so that torchrun is called by its module.
+        python, *words = argv
+        argv = (python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={per_node}", *words)
+        launcher = LocalLauncher.SELF
     return (
         Stage(
             name=TRAIN,
-            argv=nemo_command(tree, allocation.nodes, per_node, f"{allocation.run_dir}/results"),
+            argv=argv,
             env={name: str(value) for name, value in env.items()} if isinstance(env, dict) else {},
             container=str(image) if image else None,
-            local_launcher=LocalLauncher.TORCHRUN if several else LocalLauncher.SELF,
+            local_launcher=launcher,
         ),
     )
