@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cloudai_run.errors import UserError
+from cloudai_run.overrides import Override
 from cloudai_run.overrides.schema import SchemaLike, Tree
 from cloudai_run.recipes import catalogue
 from cloudai_run.recipes.suggest import did_you_mean
@@ -52,6 +53,10 @@ class Framework(Protocol):
 
     def for_image(self, image: str | None) -> Framework:
         """Returns the same recipe checked against what is known of that container image."""
+        ...
+
+    def start(self, tree: Config, overrides: Sequence[Override]) -> Config:
+        """Returns the configuration that the overrides apply to: one of them may choose what the others may name."""
         ...
 
     def version_note(self, image: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cloudai_run.errors import UserError
 from cloudai_run.frameworks import Config, Layout, RuleViolation
+from cloudai_run.overrides import Override
 from cloudai_run.overrides.schema import Tree
 from cloudai_run.recipes.nemo import model_shape, recipe_tree, rules, schema
 from cloudai_run.recipes.nemo.layout import read_layout
@@ -43,6 +44,11 @@ class NemoFramework:
     def recipe_tree(self) -> Config:
         """Returns the recipe's configuration with its workload node."""
         return recipe_tree(self.recipe, self.schema.id)
+
+    def start(self, tree: Config, overrides: Sequence[Override]) -> Config:
+        """NeMo's recipes are taken as they are."""
+        del overrides
+        return tree
 
     def layout_of(self, tree: Config) -> Layout:
         """Returns trainer.num_nodes and trainer.devices."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cloudai_run.errors import UserError
 from cloudai_run.frameworks import Config, Layout, RuleViolation
+from cloudai_run.overrides import Override
 from cloudai_run.overrides.schema import Tree
 from cloudai_run.recipes.paxml import api, schema
 
@@ -52,6 +53,16 @@ class PaxmlFramework:
     def recipe_tree(self) -> Config:
         """Returns the recipe's configuration."""
         return api.recipe_tree(self.recipe)
+
+    def start(self, tree: Config, overrides: Sequence[Override]) -> Config:
+        """An override of `fdl_config` says which knobs there are; a knob that its class ignores is refused with why."""
+        for override in overrides:
+            if override.path == ("fdl_config",) and override.operator == "=":
+                tree = api.with_fdl_config(tree, override.raw.strip().strip("\"'"))
+        for override in overrides:
+            if len(override.path) > 1 and override.path[0] == "fdl":
+                schema.check_knob(str(tree["fdl_config"]), str(override.path[1]))
+        return tree
 
     def layout_of(self, tree: Config) -> Layout:
         """Returns workload.num_nodes and workload.num_gpus_per_node."""

@@ -81,7 +81,8 @@ def resolve(request: Request, settings: Settings, local_gpus: int) -> Resolved:
     words = split_run(request.words)
     executor = settings.executor(words.executor or settings.default_executor or "local")
     framework, base = _base(request, executor)
-    config = apply(parse(words.recipe), base, framework.schema, framework.recipe)
+    overrides = parse(words.recipe)
+    config = apply(overrides, framework.start(base, overrides), framework.schema, framework.recipe)
     refuse_secrets(words.env)
     config = framework.with_env(config, words.env)
     chosen = words.executor is not None or settings.default_executor is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cloudai_run.errors import UserError
 from cloudai_run.metrics.compare_config import RunFacts
+from cloudai_run.metrics.explain import explained
 from cloudai_run.metrics.job_end import job_words
 from cloudai_run.metrics.parse import STDIN, parse_files, parse_run
 from cloudai_run.metrics.report import Report
@@ -80,11 +81,11 @@ def run_report(run: RunFolder, *, window: str | None = None, shape: RunShape | N
         logs = parse_run(run.path, stages=stages)
     except UserError as error:
         raise NoSteps(_nothing(run, job, note, error)) from error
-    config = run.path / CONFIG_FILE
+    config = _read_yaml(run.path / CONFIG_FILE)
     return build_report(
-        logs,
+        {name: explained(log, config) for name, log in logs.items()},
         label=run.run_id,
-        facts=RunFacts(record=run.record, config=_read_yaml(config), nodes=_nodes(runs)),
+        facts=RunFacts(record=run.record, config=config, nodes=_nodes(runs)),
         shape=shape_of(run.record, shape),
         window=window,
         job=job,

@@ -239,3 +239,18 @@ def test_a_container_of_another_version_is_said_in_one_line(capsys: pytest.Captu
         "overrides were checked against NeMo 2.7.3; nvcr.io/nvidia/nemo:25.04 may hold another"
         " (cloudai-run schema export)"
     )
+
+
+def test_an_experiment_class_of_ones_own_brings_its_knobs(capsys: pytest.CaptureFixture[str]):
+    words = ["fdl_config=my_package.MyClass", "+fdl.my_knob=3", "run.executor=slurm", "--dryrun"]
+    code, out, err = pretrain(capsys, "-f", "paxml", *words)
+    assert code == 0, err
+    assert "--fdl_config=my_package.MyClass" in out
+    assert "--fdl.MY_KNOB=3" in out
+
+
+def test_a_knob_that_the_class_ignores_is_refused_with_why(capsys: pytest.CaptureFixture[str]):
+    words = ["fdl_config=paxml.tasks.lm.params.nvidia.NVIDIA5B", "fdl.max_steps=30", "--dryrun"]
+    code, _, err = pretrain(capsys, "-f", "paxml", *words)
+    assert code == 2
+    assert "NVIDIA5B ignores fdl.max_steps" in err
