@@ -5,6 +5,7 @@ Nothing is registered under `llm`, so `nemo llm pretrain` stays NeMo's.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -23,8 +24,6 @@ class CloudaiContext(RunContext):
         args: list[str],
         entrypoint_type: Literal["task", "experiment"] = "task",
     ) -> None:
-        import typer
-
         from cloudai_run.cli.main import run as run_command
 
         del fn, entrypoint_type
@@ -45,7 +44,8 @@ class CloudaiContext(RunContext):
             ("--tail-logs", self.tail_logs),
         ):
             options += [flag] if given else []
-        raise typer.Exit(run_command(["pretrain", *options, *args]))
+        # NeMo-Run turns any Exception into a message of its own; typer.Exit is one.
+        sys.exit(run_command(["pretrain", *options, *args]))
 
 
 @run.cli.entrypoint(name="pretrain", namespace="cloudai", run_ctx_cls=CloudaiContext, skip_confirmation=True)
