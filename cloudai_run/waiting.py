@@ -68,10 +68,10 @@ def _poll(submission: Submission, shell: Shell) -> None:
     while True:
         now = current_state(submission, shell)
         line = f"{now.state}{f', stage {now.stage}' if now.stage else ''}"
-        if line != shown and not now.state.ended:
+        if line != shown and not now.settled:
             shown = line
             say(f"  {time.monotonic() - started:6.1f} s  job {submission.job_id} {line}")
-        if now.state.ended:
+        if now.settled:
             return
         time.sleep(interval_s)
 
@@ -102,7 +102,7 @@ def _interrupted(submission: Submission, shell: Shell, run_id: str) -> None:
     except KeyboardInterrupt:
         say("ending the job")
         cancel(submission, shell)
-        _until(lambda: current_state(submission, shell).state.ended)
+        _until(lambda: current_state(submission, shell).settled)
         return
     raise Detached
 

@@ -77,7 +77,7 @@ def status(run: RunName, as_json: Annotated[bool, typer.Option("--json", help="P
     else:
         typer.echo(f"run {found.run_id}: {now.text()}")
         typer.echo(f"  folder {found.path}")
-    return 1 if now.state.ended and not now.state.succeeded else 0
+    return 1 if now.settled and not now.state.succeeded else 0
 
 
 def logs(
@@ -108,7 +108,7 @@ def cancel(run: RunName) -> None:
     found = find_run(run)
     submission = read_submission(found.path)
     now = outcome(found.path)
-    if submission is None or now.state.ended:
+    if submission is None or now.settled:
         typer.echo(f"run {found.run_id}: {now.text()}")
         return
     cancel_job(submission, submission.shell())
