@@ -15,6 +15,9 @@ from cloudai_run.executors.plan import Directives, Plan, Stage
 from cloudai_run.executors.render import render_sbatch
 
 _FAKES = Path(__file__).parent / "fakes"
+# The interpreter under the environment's link: a #! line cannot hold the white space of a checkout's path.
+INTERPRETER = os.path.realpath(sys.executable)
+
 _SCONTROL = """#!/bin/bash
 echo "$*" >>"$FAKE_SCONTROL_LOG"
 [[ $1 == show ]] || exit 0
@@ -82,7 +85,7 @@ def install_fakes(folder: Path, *, nsys: bool = True) -> Path:
     }
     for name, source in sources.items():
         text = (_FAKES / source).read_text()
-        (folder / name).write_text(f"#!{sys.executable} -IS\n{text}")
+        (folder / name).write_text(f"#!{INTERPRETER} -IS\n{text}")
     (folder / "scontrol").write_text(_SCONTROL)
     (folder / "enroot").write_text(_ENROOT)
     for file in folder.iterdir():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from cloudai_run.executors import machinery
 from cloudai_run.executors.plan import Directives, Layout, LocalLauncher, NodeVar, Nsys, Plan, Stage
 from cloudai_run.executors.render_local import render_local
 from tests.executors_render.harness import (
+    INTERPRETER,
     Outcome,
     install_fakes,
     plan_of,
@@ -22,7 +22,7 @@ from tests.executors_render.harness import (
 )
 from tests.executors_render.plans import local_launchers
 
-_TORCHRUN = f"""#!{sys.executable} -IS
+_TORCHRUN = f"""#!{INTERPRETER} -IS
 import os, subprocess, sys
 options = [word for word in sys.argv[1:] if word.startswith("--n") or word == "--standalone"][:3]
 command = sys.argv[1 + len(options):]
