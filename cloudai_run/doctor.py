@@ -144,7 +144,7 @@ def _test_only(fields: Mapping[str, object]) -> Check:
     argv = ["sbatch", "--test-only"]
     argv += [f"--{flag}={fields[name]}" for name, flag in flags.items() if fields.get(name) is not None]
     result = _run([*argv, "--wrap=true"])
-    words = " ".join((result.stderr or result.stdout).replace("sbatch: ", "").split())
+    words = _last_line(result.stderr or result.stdout)
     if result.returncode == 0:
         return Check("sbatch --test-only", "ok", words)
     return Check("sbatch --test-only", "fail", words, "set run.executor.account= and run.executor.partition=")
@@ -154,9 +154,13 @@ def _sacct() -> Check:
     result = _run(["sacct", "--noheader", "--parsable2", "--format=JobID", "--starttime=now"])
     if result.returncode == 0:
         return Check("accounting", "ok", "sacct answers")
-    return Check(
-        "accounting", "warn", result.stderr.strip() or "sacct failed", "states then come from scontrol"
-    )
+    return Check("accounting", "warn", _last_line(result.stderr), "states then come from scontrol")
+
+
+def _last_line(text: str) -> str:
+    """What a command of Slurm's said at last, without its name before it."""
+    lines = text.strip().splitlines()
+    return re.sub(r"^(sbatch|sacct): ", "", lines[-1]) if lines else "it failed and said nothing"
 
 
 def _container_options() -> Check:

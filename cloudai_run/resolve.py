@@ -18,6 +18,7 @@ from cloudai_run.plugins import with_plugins
 _SECRET_NAME = re.compile(
     r"(^|_)(TOKEN|API_?KEY|ACCESS_KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE
 )
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SMOKE_WORDS = "CPU smoke run: not a benchmark"
 
 
@@ -78,6 +79,11 @@ def resolve(request: Request, settings: Settings, local_gpus: int) -> Resolved:
     Raises:
         UserError: a name, a type, a rule or an executor that does not fit.
     """
+    if request.name is not None and not _RUN_NAME.fullmatch(request.name):
+        raise UserError(
+            f"--name {request.name!r} cannot name a folder\n"
+            "  letters, digits, '.', '_' and '-', with a letter or digit first"
+        )
     words = split_run(request.words)
     executor = settings.executor(words.executor or settings.default_executor or "local")
     framework, base = _base(request, executor)

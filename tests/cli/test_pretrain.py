@@ -254,3 +254,10 @@ def test_a_knob_that_the_class_ignores_is_refused_with_why(capsys: pytest.Captur
     code, _, err = pretrain(capsys, "-f", "paxml", *words)
     assert code == 2
     assert "NVIDIA5B ignores fdl.max_steps" in err
+
+
+@pytest.mark.parametrize("name", ["a b", "../up", "-x", ""])
+def test_a_name_that_is_no_folder(capsys: pytest.CaptureFixture[str], name: str):
+    code, _, err = pretrain(capsys, "-f", "llama3_8b", "--name", name, "--dryrun")
+    assert code == 2
+    assert err.startswith(f"error: --name {name!r} cannot name a folder\n")
