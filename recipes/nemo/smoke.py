@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from cloudai_run.recipes.nemo.command import is_node, override_args, param_of, recipe_of, same_tree, tree_of
-from cloudai_run.recipes.nemo.schema import Schema, Tree
-from cloudai_run.recipes.nemo.tree import MARKS, from_tree
+from cloudai_run.recipes.nemo.command import override_args, param_of, recipe_of, tree_of
+from cloudai_run.recipes.nemo.schema import Tree
+from cloudai_run.recipes.nemo.shrinking import Shrinking, argument_paths, node_at, show
+from cloudai_run.recipes.nemo.tree import from_tree
 
 if TYPE_CHECKING:
     import nemo_run as run
@@ -52,26 +52,39 @@ _LARGEST_GLOBAL_BATCH = 64
 
 # What needs a GPU, several of them, or TransformerEngine, wherever in the tree it is set.
 _GPU_ONLY: Mapping[str, Tree] = {
-    **dict.fromkeys(
-        ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"), 1
-    ),
-    **dict.fromkeys(("expert_model_parallel_size", "expert_tensor_parallel_size"), 1),
-    **dict.fromkeys(("virtual_pipeline_model_parallel_size", "hierarchical_context_parallel_sizes"), None),
-    **dict.fromkeys(("pipeline_model_parallel_layout", "fsdp"), None),
-    **dict.fromkeys(("num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_stage"), None),
-    **dict.fromkeys(("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"), False),
-    **dict.fromkeys(
-        ("sequence_parallel", "tp_comm_overlap", "enable_cuda_graph", "external_cuda_graph"), False
-    ),
-    **dict.fromkeys(("use_te_rng_tracker", "use_precision_aware_optimizer", "cpu_offloading"), False),
+    name: value
+    for value, names in (
+        (1, "tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size"),
+        (1, "expert_model_parallel_size expert_tensor_parallel_size"),
+        (None, "virtual_pipeline_model_parallel_size hierarchical_context_parallel_sizes fsdp"),
+        (None, "pipeline_model_parallel_layout num_layers_in_first_pipeline_stage"),
+        (None, "num_layers_in_last_pipeline_stage use_transformer_engine_op_fuser symmetric_ar_type"),
+        (
+            False,
+            "sequence_parallel account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split",
+        ),
+        (False, "tp_comm_overlap enable_cuda_graph external_cuda_graph use_te_rng_tracker cpu_offloading"),
+        (
+            False,
+            "use_te_activation_func use_precision_aware_optimizer optimizer_cpu_offload use_sharp nccl_ub",
+        ),
+        ("none", "cuda_graph_impl"),
+    )
+    for name in names.split()
 }
 _LOW_PRECISION = ("fp8", "fp4")
 
 # Fused kernels are CUDA's or TransformerEngine's, and its layer norm alone knows a zero-centered gamma.
 _MODEL_CONFIG: Mapping[str, Tree] = {
     "use_cpu_initialization": True,
-    **dict.fromkeys(("apply_rope_fusion", "gradient_accumulation_fusion", "masked_softmax_fusion"), False),
-    **dict.fromkeys(("persist_layer_norm", "layernorm_zero_centered_gamma"), False),
+    "apply_rope_fusion": False,
+    "gradient_accumulation_fusion": False,
+    "masked_softmax_fusion": False,
+    "persist_layer_norm": False,
+    "layernorm_zero_centered_gamma": False,
+    "moe_permute_fusion": False,
+    "moe_grouped_gemm": False,
+    "cross_entropy_fusion_impl": "native",
 }
 # They ask the GPU for its generation or its memory.
 _GPU_CALLBACKS = ("MegatronCommOverlapCallback", "MemoryProfileCallback", "DeepEPCallback")
@@ -102,15 +115,17 @@ def cpu_smoke(
     Raises:
         RecipeError: The recipe does not say what it was made from.
     """
-    tree = dict(copy.deepcopy(tree_of(recipe)))
-    name, schema = recipe_of(tree)
-    shrinking = _Shrinking(tree, schema.recipe_tree(name), schema)
+    given = tree_of(recipe)
+    name, schema = recipe_of(given)
+    tree = {key: copy.deepcopy(value) for key, value in given.items()}
+    shrinking = Shrinking(tree, given, schema.recipe_tree(name), schema)
     _shrink_data(shrinking, num_processes)
     _shrink_model(shrinking)
     _leave_the_gpu(shrinking)
     _fit_trainer(shrinking, num_processes // num_nodes, num_nodes)
-    tree["workload"] = {**_node_at(tree, "workload"), "smoke": True}
-    return (tree if isinstance(recipe, Mapping) else from_tree(tree)), shrinking.resets
+    dropped = _drop_callbacks(shrinking)
+    tree["workload"] = {**node_at(tree, "workload"), "smoke": True}
+    return (tree if isinstance(recipe, Mapping) else from_tree(tree)), shrinking.resets + dropped
 
 
 def smoke_argv(
@@ -138,7 +153,7 @@ def smoke_argv(
     """
     tree = tree_of(recipe)
     name, schema = recipe_of(tree)
-    log = _node_at(tree, "log")
+    log = node_at(tree, "log")
     if log_dir is not None and log.get("log_dir") is None:
         tree = {**tree, "log": {**log, "log_dir": log_dir}}
     overrides = override_args(tree, schema.recipe_tree(name), schema)
@@ -146,71 +161,7 @@ def smoke_argv(
     return (python, shim, "llm", "pretrain", "--yes", "--factory", name, *overrides, *sizes)
 
 
-@dataclass
-class _Shrinking:
-    """A tree while it is shrunk, and what of the user's was set back."""
-
-    tree: dict[str, Tree]
-    recipe: Mapping[str, Tree]
-    schema: Schema
-    resets: list[str] = field(default_factory=list)
-
-    def get(self, path: str) -> Tree:
-        """Returns the value at a path, or the default if it is not set; None if there is no such path."""
-        parent, _, name = path.rpartition(".")
-        node = _node_at(self.tree, parent)
-        if name in node or "_target_" not in node:
-            return node.get(name)
-        return param_of(self.schema.target(str(node["_target_"])), name).default
-
-    def has(self, path: str) -> bool:
-        """Says whether the node above a path takes the parameter that it names."""
-        parent, _, name = path.rpartition(".")
-        target = _node_at(self.tree, parent).get("_target_")
-        return target is not None and name in self.schema.target(str(target)).params
-
-    def is_users(self, path: str) -> bool:
-        """Says whether the value at a path is set and is not the recipe's."""
-        parent, _, name = path.rpartition(".")
-        ours, recipes = _node_at(self.tree, parent), _node_at(self.recipe, parent)
-        return name in ours and (name not in recipes or not same_tree(ours[name], recipes[name]))
-
-    def put(self, path: str, value: Tree) -> None:
-        """Sets a value where it differs and the node takes it."""
-        before = self.get(path)
-        if not same_tree(before, value) and self.has(path):
-            if self.is_users(path):
-                self.resets.append(f"{path} {_show(before)} -> {_show(value)}")
-            parent, _, name = path.rpartition(".")
-            _node_at(self.tree, parent)[name] = value
-
-    def shrink(self, path: str, size: int, largest: int) -> None:
-        """Sets a size, unless the user's own is small enough."""
-        before = self.get(path)
-        is_small = isinstance(before, int) and 0 < before <= largest
-        if before is not None and not (is_small and self.is_users(path)):
-            self.put(path, size)
-
-    def size(self, path: str, default: int) -> int:
-        """Returns a whole number at a path."""
-        value = self.get(path)
-        return value if isinstance(value, int) else default
-
-
-def _node_at(tree: Mapping[str, Tree], path: str) -> dict[str, Tree]:
-    node: Tree = tree if isinstance(tree, dict) else dict(tree)
-    for name in path.split(".") if path else ():
-        node = node.get(name) if isinstance(node, dict) else None
-    return node if isinstance(node, dict) else {}
-
-
-def _show(value: Tree) -> str:
-    if is_node(value):
-        return str(value.get("_factory_") or str(value["_target_"]).rpartition(".")[2])
-    return str(value)
-
-
-def _shrink_data(shrinking: _Shrinking, num_processes: int) -> None:
+def _shrink_data(shrinking: Shrinking, num_processes: int) -> None:
     if not str(shrinking.get("data._target_")).endswith("MockDataModule"):
         shrinking.put("data", {"_target_": _MOCK_DATA})
     shrinking.put("data.tokenizer", _TOKENIZER)
@@ -227,7 +178,7 @@ def _shrink_data(shrinking: _Shrinking, num_processes: int) -> None:
             shrinking.put(f"data.{name}", value)
 
 
-def _shrink_model(shrinking: _Shrinking) -> None:
+def _shrink_model(shrinking: Shrinking) -> None:
     for path, (size, largest) in _SIZES.items():
         if path.startswith("model."):
             shrinking.shrink(path, size, largest)
@@ -244,29 +195,21 @@ def _shrink_model(shrinking: _Shrinking) -> None:
     shrinking.put("model.config.seq_length", shrinking.get("data.seq_length"))
     for name, value in _MODEL_CONFIG.items():
         shrinking.put(f"model.config.{name}", value)
+    if isinstance(shrinking.get("model.config.moe_layer_freq"), list):
+        shrinking.put("model.config.moe_layer_freq", 1)  # One entry for each layer of the full size.
 
 
-def _leave_the_gpu(shrinking: _Shrinking) -> None:
-    for path in list(_paths(shrinking.tree)):
+def _leave_the_gpu(shrinking: Shrinking) -> None:
+    for path in list(argument_paths(shrinking.tree)):
         name = path.rpartition(".")[2]
         if name in _GPU_ONLY:
             shrinking.put(path, _GPU_ONLY[name])
         elif name.startswith(_LOW_PRECISION) and shrinking.is_users(path):
-            parent = _node_at(shrinking.tree, path.rpartition(".")[0])
+            parent = node_at(shrinking.tree, path.rpartition(".")[0])
             shrinking.put(path, param_of(shrinking.schema.target(str(parent["_target_"])), name).default)
 
 
-def _paths(node: Mapping[str, Tree], above: str = "") -> Iterator[str]:
-    """Yields the path of each argument of each node, but for those in lists."""
-    for name, value in node.items():
-        if name not in MARKS and (above or name != "workload"):
-            path = f"{above}.{name}" if above else name
-            yield path
-            if is_node(value):
-                yield from _paths(value, path)
-
-
-def _fit_trainer(shrinking: _Shrinking, num_processes_per_node: int, num_nodes: int) -> None:
+def _fit_trainer(shrinking: Shrinking, num_processes_per_node: int, num_nodes: int) -> None:
     shrinking.put("trainer.accelerator", "cpu")
     shrinking.put("trainer.devices", num_processes_per_node)
     shrinking.put("trainer.num_nodes", num_nodes)
@@ -277,18 +220,20 @@ def _fit_trainer(shrinking: _Shrinking, num_processes_per_node: int, num_nodes: 
     if isinstance(interval, int) and 0 < max_steps < interval:
         shrinking.put("trainer.val_check_interval", max_steps)
     shrinking.put("trainer.limit_val_batches", 0)
+    # The distributed optimizer's state cannot be saved without TransformerEngine's Adam.
+    shrinking.put("log.ckpt.every_n_train_steps", None)
+    shrinking.put("log.ckpt.save_optim_on_train_end", False)
     shrinking.put("log.wandb", None)
-    _drop_callbacks(shrinking)
 
 
-def _drop_callbacks(shrinking: _Shrinking) -> None:
+def _drop_callbacks(shrinking: Shrinking) -> list[str]:
+    """Takes out the callbacks that need a GPU; returns a text for each that is not the recipe's."""
     before = shrinking.get("trainer.callbacks")
-    if isinstance(before, list):
-        kept = [callback for callback in before if not _show(callback).endswith(_GPU_CALLBACKS)]
-        recipes = _node_at(shrinking.recipe, "trainer").get("callbacks")
-        dropped = [callback for callback in before if callback not in kept]
-        own = recipes if isinstance(recipes, list) else []
-        shrinking.resets += [
-            f"trainer.callbacks without {_show(callback)}" for callback in dropped if callback not in own
-        ]
-        _node_at(shrinking.tree, "trainer")["callbacks"] = kept
+    if not isinstance(before, list):
+        return []
+    dropped = [callback for callback in before if show(callback).endswith(_GPU_CALLBACKS)]
+    if dropped:
+        node_at(shrinking.tree, "trainer")["callbacks"] = [item for item in before if item not in dropped]
+    recipes = node_at(shrinking.recipe, "trainer").get("callbacks")
+    own = recipes if isinstance(recipes, list) else []
+    return [f"trainer.callbacks without {show(callback)}" for callback in dropped if callback not in own]
