@@ -72,7 +72,9 @@ def run(folder: Path, tree: dict[str, Any], num_processes: int = 1) -> Outcome:
     if num_processes > 1:
         torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes))
         argv = (argv[0], *torchrun, *argv[1:])
-    environment = {**os.environ, "HOME": str(folder), "PYTHONWARNINGS": "ignore"}
+    # Libraries keep caches in the home: matplotlib, if it is installed, lists the fonts there.
+    home = folder.with_name(f"{folder.name}'s home")
+    environment = {**os.environ, "HOME": str(home), "PYTHONWARNINGS": "ignore"}
     start = time.monotonic()
     done = subprocess.run(
         argv,
