@@ -107,9 +107,16 @@ def _source(item: Value, declared: Type) -> str:
                 continue
         except UnreadableError:
             continue
-        is_own_text = not isinstance(item, str) and str(literal(text)) == text
-        return text if is_own_text else _literal_of(text)
+        return text if _is_printed(item, text) else _literal_of(text)
     return _literal_of(item)
+
+
+def _is_printed(item: Value, text: str) -> bool:
+    """Says whether a text is a literal that prints as itself, so that it needs no quotes of its own."""
+    try:
+        return not isinstance(item, str) and str(literal(text)) == text
+    except UnreadableError:
+        return False
 
 
 def _members(declared: Type) -> list[list[Type]]:

@@ -141,9 +141,9 @@ def test_the_model_reads_as_the_parser_does(declared: Type, text: str) -> None:
         arrived = repr(read(text, declared))
     except UnreadableError:
         arrived = "refused"
-    if "<Config[" in expected or "AConfig" in arrived:
+    if "<Config[" in expected or "cli_read.AConfig object" in arrived:
         # What kind of node it would be is of no interest.
-        assert "AConfig" in arrived
+        assert "cli_read.AConfig object" in arrived
         assert expected == "refused" or "<Config[" in expected or "<Partial[" in expected
     else:
         assert arrived == expected.replace("PosixPath", "PurePosixPath")
@@ -265,6 +265,7 @@ def test_reasons(value: Tree, declared: Type, parser: str, reason: str) -> None:
         ("it's", "any", '"it\'s"'),
         ([1, 0], ["union", "int", ["list", "int"]], "[1, 0]"),
         (["core_attn"], ["list", "str"], "['core_attn']"),
+        ([float("inf"), 1.5], ["list", "float"], "['inf', 1.5]"),
         (["none"], ["list", ["union", "str", "none"]], "[\"'none'\"]"),
         ({"a": [1, "5"]}, "any", "{'a': [1, '5']}"),
         ({"_items_": [[0, 4]]}, ["dict", "int", "int"], "{0: 4}"),
