@@ -155,17 +155,6 @@ def ended_runs(submission: Submission) -> list:
     return [run for run in runs if run.exit_code is not None]
 
 
-def test_slurmctld_is_restarted(lab: Lab, home: Path, slow: SlowJobs) -> None:
-    # The stage outlives the restart: a new srun would wait a minute for the nodes to be known again.
-    submission = launch_stages([{"name": "train", "argv": bash("sleep 7; exit 6")}], executor(nodes=2))
-    wait_for_stage(submission, "train")
-    lab.command("kill", "ctld")
-    assert not outcome(submission.run_dir).state.ended
-    lab.command("up", "ctld")
-    end = wait_for_end(submission)
-    assert (end.state, end.exit_code, end.stage) == (JobState.FAILED, 6, "train")
-
-
 def test_the_disk_of_the_run_folder_is_full(lab: Lab, home: Path, slow: SlowJobs) -> None:
     small, before = lab.root / "small", get_nemorun_home()
     set_nemorun_home(str(small / "home"))
