@@ -191,9 +191,14 @@ start_node() { # K: a slurmd with a host name, an /etc/hosts and a PMIx folder o
     exec slurmd -f $SLURM_CONF -N node$1" </dev/null >>"$LAB/log/slurmd-start.log" 2>&1 &
 }
 
+all_alive() { # the daemons beside the nodes' own
+  local part
+  for part in munge mariadb dbd ctld; do alive "$part" || return 1; done
+}
+
 start() { # N
   local nodes=$1 k want="nodes=$1 gpus=$GPUS cpus=$CPUS port=$PORT import_ms=$IMPORT_MS"
-  if [ "$(cat "$LAB/run/want" 2>/dev/null)" = "$want" ] && nodes_ready "$nodes"; then
+  if [ "$(cat "$LAB/run/want" 2>/dev/null)" = "$want" ] && all_alive && nodes_ready "$nodes"; then
     build_standins
     say "already up: $nodes nodes"
     return
