@@ -37,8 +37,7 @@ def outcome(run_dir: str | Path, shell: Shell | None = None) -> Outcome:
     if submission is None:
         return Outcome(state=JobState.UNKNOWN, note=f"nothing was submitted from {run_dir}")
     shell = shell or submission.shell()
-    runs = stage_runs(submission, shell)
-    now = _state(submission, shell, runs)
+    now, runs = _state(submission, shell)
     if now.settled:
         forget_secrets(submission, shell)
     if not now.state.ended or now.state.succeeded:
@@ -50,21 +49,28 @@ def outcome(run_dir: str | Path, shell: Shell | None = None) -> Outcome:
 
 def current_state(submission: Submission, shell: Shell) -> Outcome:
     """The same without a look into the logs: cheap enough to ask every two seconds."""
-    return _state(submission, shell, stage_runs(submission, shell))
+    return _state(submission, shell)[0]
 
 
-def _state(submission: Submission, shell: Shell, runs: Sequence[StageRun]) -> Outcome:
+def _state(submission: Submission, shell: Shell) -> tuple[Outcome, tuple[StageRun, ...]]:
+    """The outcome, and the stages file as it was read after the question whether the job goes on.
+
+    The other way round, a job that ends in between would seem to have ended without a word.
+    """
     if submission.kind == "local":
-        merged = _local_state(submission, runs)
+        alive = submission.pid is not None and _alive(submission.pid)
+        runs = stage_runs(submission, shell)
+        merged = _local_state(runs, submission.stages, alive)
     else:
         answer = ask_slurm(submission, shell)
+        runs = stage_runs(submission, shell)
         merged = merge(answer.attempts, answer.source, runs, submission.stages)
         if answer.gone and not merged.state.ended:
             note = f"Slurm does not know the job any more, and {merged.note}"
             merged = replace(merged, lost=True, note=note)
         if not merged.state.ended and merge((), "stages", runs, submission.stages).state.ended:
             merged = _lost_sight_of(submission, shell, runs, merged)
-    return replace(merged, job_id=submission.job_id)
+    return replace(merged, job_id=submission.job_id), runs
 
 
 def _lost_sight_of(
@@ -94,13 +100,13 @@ def stage_runs(submission: Submission, shell: Shell) -> tuple[StageRun, ...]:
     return parse_stages(shell.run(["cat", f"{submission.cluster_dir}/{STAGES_FILE}"]).stdout)
 
 
-def _local_state(submission: Submission, runs: Sequence[StageRun]) -> Outcome:
-    told = merge((), "local", runs, submission.stages)
+def _local_state(runs: Sequence[StageRun], stages: Sequence[str], alive: bool) -> Outcome:
+    told = merge((), "local", runs, stages)
     if told.state.ended:
         # Nobody but the script saw how it was told to end.
         cancelled = told.exit_code == 128 + signal.SIGTERM
         return replace(told, state=JobState.CANCELLED) if cancelled else told
-    if submission.pid is not None and _alive(submission.pid):
+    if alive:
         return replace(told, state=JobState.RUNNING, source="local", note=None)
     note = "its processes are gone without an end in the stages file"
     return replace(told, state=JobState.FAILED, source="local", note=note)
