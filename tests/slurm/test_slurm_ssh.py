@@ -48,7 +48,7 @@ def tunnel(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[run.S
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         "PasswordAuthentication no\nPermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\n"
-        f"PidFile {folder}/pid\nSetEnv \"SLURM_CONF={os.environ['SLURM_CONF']}\" \"PATH={os.environ['PATH']}\"\n"
+        f'PidFile {folder}/pid\nSetEnv "SLURM_CONF={os.environ["SLURM_CONF"]}" "PATH={os.environ["PATH"]}"\n'
     )
     Path("/run/sshd").mkdir(exist_ok=True)
     sshd = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")])
