@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -229,8 +229,8 @@ def _hugging_face(fields: Mapping[str, object]) -> Check:
     )
 
 
-def _run(argv: Sequence[str], runner: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run):
+def _run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return runner(argv, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(argv, 124, "", f"no answer in {COMMAND_TIMEOUT_S} s")

@@ -63,10 +63,6 @@ class Framework(Protocol):
         """Returns a line for the user if a container may hold another version than the one checked against."""
         ...
 
-    def with_env(self, tree: Config, env: Mapping[str, str]) -> Config:
-        """Returns the configuration with these environment variables for its ranks."""
-        ...
-
     def with_profiler(
         self, tree: Config, start_step: int | None, end_step: int | None, ranks: Sequence[int]
     ) -> Config:
@@ -108,6 +104,17 @@ class Framework(Protocol):
     def facts(self, tree: Config) -> dict[str, Tree]:
         """Returns what the run's record holds of a configuration: batch, sequence, model shape, precision."""
         ...
+
+
+def with_env(tree: Config, env: Mapping[str, str]) -> Config:
+    """Returns a configuration, of any framework, with these variables added to the environment of its ranks."""
+    if not env:
+        return tree
+    workload = tree["workload"]
+    assert isinstance(workload, dict), "a recipe's tree has a workload, and files are checked for one"
+    before = workload.get("env")
+    merged: dict[str, Tree] = {**(before if isinstance(before, dict) else {}), **env}
+    return {**tree, "workload": {**workload, "env": merged}}
 
 
 def framework_of(recipe: str) -> Framework:

@@ -76,15 +76,6 @@ class NemoFramework:
         sizes: dict[str, Tree] = {"num_nodes": layout.num_nodes, "devices": layout.num_gpus_per_node}
         return {**tree, "trainer": {**_node(tree, "trainer"), **sizes}}
 
-    def with_env(self, tree: Config, env: Mapping[str, str]) -> Config:
-        """Adds variables to the environment of the ranks."""
-        if not env:
-            return tree
-        workload = _node(tree, "workload")
-        before = workload.get("env")
-        merged: dict[str, Tree] = {**(before if isinstance(before, dict) else {}), **env}
-        return {**tree, "workload": {**workload, "env": merged}}
-
     def with_profiler(
         self, tree: Config, start_step: int | None, end_step: int | None, ranks: Sequence[int]
     ) -> Config:

@@ -76,16 +76,6 @@ class PaxmlFramework:
         """Sets the layout; meshes that the recipe leaves unset follow from it."""
         return api.with_layout(tree, layout.num_nodes, layout.num_gpus_per_node)
 
-    def with_env(self, tree: Config, env: Mapping[str, str]) -> Config:
-        """Adds variables to the environment of both stages."""
-        if not env:
-            return tree
-        workload = tree["workload"]
-        assert isinstance(workload, dict)
-        before = workload.get("env")
-        merged: dict[str, Tree] = {**(before if isinstance(before, dict) else {}), **env}
-        return {**tree, "workload": {**workload, "env": merged}}
-
     def with_profiler(
         self, tree: Config, start_step: int | None, end_step: int | None, ranks: Sequence[int]
     ) -> Config:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cloudai_run.config_file import ExecutorSpec, Settings
 from cloudai_run.errors import UserError
 from cloudai_run.executor_fields import with_overrides
-from cloudai_run.frameworks import Config, Framework, Layout, RuleViolation, framework_of
+from cloudai_run.frameworks import Config, Framework, Layout, RuleViolation, framework_of, with_env
 from cloudai_run.overrides import Naming, apply, check_tree, parse, split_run
 from cloudai_run.plugins import with_plugins
 
@@ -90,7 +90,7 @@ def resolve(request: Request, settings: Settings, local_gpus: int) -> Resolved:
     overrides = parse(words.recipe)
     config = apply(overrides, framework.start(base, overrides), framework.schema, framework.recipe)
     refuse_secrets(words.env)
-    config = framework.with_env(config, words.env)
+    config = with_env(config, words.env)
     chosen = words.executor is not None or settings.default_executor is not None
     smoke, notes = _smoke_or_not(request, chosen, executor, local_gpus)
     executor = with_overrides(executor, words.executor_overrides)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cloudai_run.errors import UserError
 from cloudai_run.metrics.compare_config import RunFacts
 from cloudai_run.metrics.flops import ModelShape
 from cloudai_run.metrics.load import load_report
-from cloudai_run.metrics.report import Report
 from cloudai_run.metrics.run_data import RunData, Side, make_sides
 from cloudai_run.metrics.samples import Status
 from cloudai_run.metrics.throughput import RunShape
@@ -59,18 +57,10 @@ def load_run(name: str, *, window: str | None = None, shape: RunShape | None = N
         if window is not None:
             raise UserError(f"--window needs the logs, and {name} is a report\n  name the run or its logs")
         return run_from_report(_read_report(path), source=name)
-    run = _from_logs(load_report([name], window=window, shape=shape))
+    run = load_report([name], window=window, shape=shape).run_data()
     if not run.values:
         why = run.missing.get("step_time_s") or "; ".join(run.reasons) or "no step in the window"
         raise UserError(f"{run.label} has no numbers to compare\n  {why}")
-    return run
-
-
-def _from_logs(report: Report) -> RunData:
-    run = report.run_data()
-    averages = [table.avg_busbw_gb_per_s for table in report.main.log.tables if table.avg_busbw_gb_per_s]
-    if len(averages) == 1:
-        return replace(run, values={**run.values, "busbw_gb_per_s": averages[0]})
     return run
 
 

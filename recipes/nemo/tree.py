@@ -22,7 +22,7 @@ from cloudai_run.recipes.nemo import remote
 from cloudai_run.recipes.nemo import schema as schemas
 from cloudai_run.recipes.nemo.schema import PRETRAIN, Schema, Tree
 from cloudai_run.recipes.nemo.schema_model import hint
-from cloudai_run.recipes.nemo.workload import NsysSpec, Workload
+from cloudai_run.recipes.nemo.workload import Workload
 
 if TYPE_CHECKING:
     import nemo_run as run
@@ -40,7 +40,7 @@ MARKS = (
 )
 # NeMo takes any name where there are **kwargs and drops it: save_lst instead of save_last must not pass.
 SLIP = 0.85
-_OWN = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (Workload, NsysSpec)}
+_OWN = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (Workload,)}
 
 
 def to_tree(recipe: object) -> dict[str, Tree]:

@@ -6,25 +6,6 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class NsysSpec:
-    """What Nsight Systems records of a NeMo run.
-
-    Attributes:
-        start_step: First step recorded, counted from 0.
-        end_step: First step after the recorded ones.
-        ranks: Global ranks that are profiled.
-        nvtx_ranges: Whether NeMo also marks its operations' names and shapes.
-        options: Options of `nsys profile` by name, merged over the executor's defaults.
-    """
-
-    start_step: int = 10
-    end_step: int = 15
-    ranks: tuple[int, ...] = (0,)
-    nvtx_ranges: bool = False
-    options: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Workload:
     """The part of a recipe that is this project's.
 
@@ -34,7 +15,6 @@ class Workload:
         container_image: The container image that the recipe names; None leaves it to the executor.
         env: Environment variables of the training process.
         smoke: Whether to run on CPU, shrunk: not a benchmark.
-        nsys: What Nsight Systems records; None records nothing.
     """
 
     factory: str
@@ -42,4 +22,3 @@ class Workload:
     container_image: str | None = None
     env: dict[str, str] = field(default_factory=dict)
     smoke: bool = False
-    nsys: NsysSpec | None = None
